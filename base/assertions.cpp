@@ -1,7 +1,5 @@
 #include "base/assertions.h"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 
 #include "base/printable.h"

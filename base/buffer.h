@@ -1,10 +1,11 @@
-// Page-aligned bytes with one owner: the state and the scratch arena; and the memory that this process takes, as the
-// kernel counts it.
+// Page-aligned bytes with one owner: the state and the scratch arena. The memory that this process takes, as the kernel
+// counts it; and the machine's memory and name.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace weft {
 
@@ -35,5 +36,7 @@ std::int64_t resident_bytes();
 std::int64_t peak_resident_bytes();
 /// The machine's memory, whoever takes it.
 double machine_memory_bytes();
+/// The machine's name; "unknown" if the system doesn't tell.
+std::string host_name();
 
 }  // namespace weft

@@ -154,7 +154,9 @@ bool Log::is_read(LogLevel level) {
   return level <= destination().level.load(std::memory_order_relaxed);
 }
 
-void Log::write(LogLevel level, std::string_view text) const {
+void Log::say(LogLevel level, fmt::string_view format, fmt::format_args arguments) const {
+  if (!is_read(level)) return;
+  const std::string text = fmt::vformat(format, arguments);
   if (level <= LogLevel::warning) {
     const bool fatal = level == LogLevel::error;
     StyledText line("weft: ");

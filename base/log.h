@@ -7,9 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <utility>
 
 namespace weft {
 
@@ -41,23 +39,23 @@ class Log {
 
   template <class... Arguments>
   void error(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    say(LogLevel::error, format, std::forward<Arguments>(arguments)...);
+    say(LogLevel::error, format, fmt::make_format_args(arguments...));
   }
   template <class... Arguments>
   void warning(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    say(LogLevel::warning, format, std::forward<Arguments>(arguments)...);
+    say(LogLevel::warning, format, fmt::make_format_args(arguments...));
   }
   template <class... Arguments>
   void info(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    say(LogLevel::info, format, std::forward<Arguments>(arguments)...);
+    say(LogLevel::info, format, fmt::make_format_args(arguments...));
   }
   template <class... Arguments>
   void debug(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    say(LogLevel::debug, format, std::forward<Arguments>(arguments)...);
+    say(LogLevel::debug, format, fmt::make_format_args(arguments...));
   }
   template <class... Arguments>
   void trace(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    say(LogLevel::trace, format, std::forward<Arguments>(arguments)...);
+    say(LogLevel::trace, format, fmt::make_format_args(arguments...));
   }
 
   /// Writes a text to stderr as it is, whatever the level, and as a record to the log of the run.
@@ -67,11 +65,7 @@ class Log {
   static bool is_read(LogLevel level);
 
  private:
-  template <class... Arguments>
-  void say(LogLevel level, fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    if (is_read(level)) write(level, fmt::format(format, std::forward<Arguments>(arguments)...));
-  }
-  void write(LogLevel level, std::string_view text) const;
+  void say(LogLevel level, fmt::string_view format, fmt::format_args arguments) const;
   /// To the log of the run alone.
   void record(LogLevel level, std::string_view text) const;
 

@@ -99,6 +99,10 @@ std::string StyledText::coloured() const {
   return text;
 }
 
+void say_formatted(std::FILE* file, fmt::string_view format, fmt::format_args arguments) {
+  write_above_status(file, printable(fmt::vformat(format, arguments)));
+}
+
 void say(std::FILE* file, const StyledText& text) {
   write_above_status(file, terminal_of(file).colours ? text.coloured() : printable(text.plain()));
 }

@@ -37,13 +37,14 @@ class PrintableStream {
 };
 
 /// All output of commands to a person goes through here: fmt::print() made printable, above a status line.
+void say_formatted(std::FILE* file, fmt::string_view format, fmt::format_args arguments);
 template <class... Arguments>
 void say(std::FILE* file, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  write_above_status(file, printable(fmt::format(format, std::forward<Arguments>(arguments)...)));
+  say_formatted(file, format, fmt::make_format_args(arguments...));
 }
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  say(stdout, format, std::forward<Arguments>(arguments)...);
+  say_formatted(stdout, format, fmt::make_format_args(arguments...));
 }
 
 enum class Emphasis : std::uint8_t { none, heading, good, bad, error, warning };

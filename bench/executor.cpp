@@ -1,5 +1,6 @@
 // The cost of a task in a replay of a random graph, in which each task has three predecessors among the last 1000.
-// Compares CpuExecutor with two compute streams, a replay executor over oneTBB's task_group, and oneTBB's flow graph.
+// Compares Weft's CPU executor with two compute streams, a replay executor over oneTBB's task_group, and oneTBB's flow
+// graph.
 //
 // First with empty bodies: Weft's tasks are additions of no elements, planned, prepared and run like any others; they
 // have no data, so their order comes from added edges. The competitors' bodies are empty functions. Then with bodies:
@@ -13,6 +14,7 @@
 #include <tbb/task_group.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -82,29 +84,29 @@ TaskDag random_dag(std::uint32_t tasks) {
   return TaskDag(predecessors);
 }
 
-/// Weft as a contestant: a graph of real operations, planned over compute streams and replayed by CpuExecutor. One plan
-/// on one rank; each stream has one thread.
+/// Weft: the CPU executor replays the plan of a graph of real operations, on one rank and with one thread a stream.
 class WeftReplay {
  public:
   WeftReplay(std::shared_ptr<const plan::Plan> plan, bool traced)
       : plan_(std::move(plan)),
         world_(std::move(comm::make_local_worlds(1).front())),
-        state_(std::vector<const graph::Graph*>{plan_->graph.get()}),
-        executor_(state_, execute::CommunicatorSet(*world_, {}), {.threads = 1, .kept_steps = traced ? 1 : 0}) {
-    handle_ = executor_.load(plan_);
-    executor_.run(handle_);
+        state_(std::array{plan_->graph}),
+        executor_(execute::make_cpu_executor(state_, execute::CommunicatorSet(*world_, {}),
+                                             {.threads = 1, .kept_steps = traced ? 1 : 0})) {
+    handle_ = executor_->load(plan_);
+    executor_->run(handle_);
   }
 
   void reset() {}
-  void run() { executor_.run(handle_); }
-  const plan::StepTrace& trace() const { return executor_.last_trace(handle_); }
+  void run() { executor_->run(handle_); }
+  const plan::StepTrace& trace() const { return executor_->last_trace(handle_); }
 
  private:
   std::shared_ptr<const plan::Plan> plan_;
   std::unique_ptr<comm::World> world_;
   execute::State state_;
-  execute::CpuExecutor executor_;
-  execute::CpuExecutor::PlanHandle handle_ = 0;
+  std::unique_ptr<execute::Executor> executor_;
+  execute::Executor::PlanHandle handle_ = 0;
 };
 
 /// A competitor: a replay executor of forty lines over oneTBB's task_group, with an atomic counter for each task. A

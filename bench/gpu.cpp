@@ -248,8 +248,8 @@ void run_all(Bench& bench) {
   run_products(bench);
 }
 
-/// One large matrix product: a short burst shows the algorithm's rate; under load the card lowers its clocks to keep
-/// within its power limit.
+/// Times one large matrix product, in a short burst and for a long time: under load a card lowers its clocks to stay
+/// within its power limit, so only a burst shows the rate of the algorithm itself.
 class Rate {
  public:
   explicit Rate(bool quick) : size_(quick ? 256 : 8192), rest_(quick ? 0 : 1000) {

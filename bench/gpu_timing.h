@@ -14,7 +14,7 @@
 
 #include "base/dtype.h"
 #include "base/median.h"
-#include "kernels/cuda/elementwise/optimizer.h"
+#include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/launch.h"
 
 namespace weft::bench {

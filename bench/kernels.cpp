@@ -22,8 +22,8 @@
 #include "graph/operation.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/elementwise/reduce.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/packed_gemm.h"
-#include "kernels/cpu/gemm/transpose.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
@@ -72,7 +72,7 @@ std::int64_t bytes_of(const Matrix& matrix) {
 
 using Arguments = std::map<std::string_view, Matrix>;  // by their names in the operation's schema
 
-/// What an operation's schema doesn't tell of a case.
+/// What a case needs beyond its operation's schema.
 struct Special {
   std::map<std::string_view, std::string_view> in_place = {};  // arguments that lie in the memory of another one
   std::map<std::string_view, DType> dtypes = {};               // other than the case's
@@ -424,7 +424,7 @@ struct Triad {
   }
 };
 
-/// Seconds of a run, in the mean of so many.
+/// The mean time of `runs` runs.
 double seconds(std::int64_t runs, const std::function<void()>& work) {
   const bench::Stopwatch watch;
   for (std::int64_t i = 0; i < runs; ++i) work();

@@ -43,8 +43,8 @@
 namespace weft {
 namespace {
 
-/// Two ranks send each other the same number of bytes over a bare TCP connection: the least cost of any transport over
-/// TCP. Nothing is summed, framed or acknowledged. One exchange at a time:
+/// Two ranks send each other the same number of bytes over a bare TCP connection. They sum, frame and acknowledge
+/// nothing, so no transport over TCP costs less. One exchange runs at a time:
 ///
 ///   SocketExchange exchange(world, 16 << 20);  // connects ranks 0 and 1
 ///   exchange.start();

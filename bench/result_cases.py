@@ -385,7 +385,7 @@ def _looking():
             ["graph", *step, "-o", "graph.dot"],
             ["graph", *step, "--critical-path", "--all-edges", "--next-step", "-o", "all.dot", "--collapse", "none"],
             ["graph", *step, "--around", "mb0.L1.mlp.up.bwd.gemm_dw", "--hops", "2", "-o", "near.dot"],
-            ["graph", *step, "--layers", "0..0", "--depth", "3", "-o", "part.dot"],
+            ["graph", *step, "--layers", "0..0", "-o", "part.dot"],
         ]
         for name, commands in (
             ("simulate", simulations),

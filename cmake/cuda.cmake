@@ -95,6 +95,8 @@ function(weft_add_cuda)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/gemm/cublas_lt_functions.cpp PROPERTIES
                               COMPILE_DEFINITIONS "WEFT_CUBLASLT_FOLDER=\"${cublas_lt_folder}\"")
   target_sources(weft_kernels PRIVATE ${kernels})
+  # Its helpers have the names of those for CPUs, in cpu_kernels.cpp.
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/runtime/execute/cuda/cuda_tasks.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   get_target_property(execute_sources weft_execute SOURCES)
   list(REMOVE_ITEM execute_sources ${CMAKE_SOURCE_DIR}/runtime/execute/device/no_cuda.cpp)
   set_property(TARGET weft_execute PROPERTY SOURCES ${execute_sources} ${execute})

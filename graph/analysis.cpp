@@ -7,7 +7,6 @@
 #include <queue>
 #include <stdexcept>
 #include <tuple>
-#include <utility>
 
 #include "base/assertions.h"
 #include "graph/task_signature.h"
@@ -38,8 +37,7 @@ std::vector<TaskId> topological_order(const Graph& graph, std::span<const double
     const TaskId task = ready.top();
     ready.pop();
     order.push_back(task);
-    for (const std::uint32_t index : graph.out_edges(task)) {
-      const Edge& edge = graph.edges()[index];
+    for (const Edge& edge : graph.out_edges(task)) {
       if (edge.distance == 0 && --missing[edge.to.index()] == 0) ready.push(edge.to);
     }
   }
@@ -188,8 +186,8 @@ std::int64_t bytes_kept_at(const Graph& graph, TaskId task) {
   }
   for (std::size_t i = task.index(); i < tasks; ++i) {
     if (after[i] == 0) continue;
-    for (const std::uint32_t index : graph.out_edges(TaskId(i))) {
-      if (graph.edges()[index].distance == 0) after[graph.edges()[index].to.index()] = 1;
+    for (const Edge& edge : graph.out_edges(TaskId(i))) {
+      if (edge.distance == 0) after[edge.to.index()] = 1;
     }
   }
   std::vector<char> used_before(graph.tensors().size(), 0), used_after(graph.tensors().size(), 0);

@@ -37,7 +37,7 @@ std::span<const Edge> Graph::in_edges(TaskId id) const {
   return std::span(edges_).subspan(begin, in_begin_[id.index() + 1] - begin);
 }
 
-std::span<const std::uint32_t> Graph::out_edges(TaskId id) const {
+std::span<const Edge> Graph::out_edges(TaskId id) const {
   const std::uint32_t begin = out_begin_[id.index()];
   return std::span(out_).subspan(begin, out_begin_[id.index() + 1] - begin);
 }
@@ -157,8 +157,8 @@ class ArgumentCheck {
   std::vector<const ArgumentSchema*> rows_;
 };
 
-/// Throws std::logic_error if the number of accesses is wrong, or an access has another mode, shape or dtype than the
-/// schema. The message has the argument's name, what was found and what the schema expects. `tensors` are all tensors
+/// Throws std::logic_error if the task has too few or too many accesses, or one whose mode, shape or dtype its schema
+/// doesn't allow. The message names the argument, what was found and what the schema expects. `tensors` are all tensors
 /// of the graph.
 void check_arguments(const Task& task, std::span<const Tensor> tensors) {
   ArgumentCheck check(task, tensors);
@@ -384,9 +384,7 @@ Graph GraphBuilder::build() && {
   }
   graph_.out_.resize(edges.size());
   std::vector<std::uint32_t> next(graph_.out_begin_.begin(), graph_.out_begin_.end() - 1);
-  for (std::size_t i = 0; i < edges.size(); ++i) {
-    graph_.out_[next[edges[i].from.index()]++] = static_cast<std::uint32_t>(i);
-  }
+  for (const Edge& edge : edges) graph_.out_[next[edge.from.index()]++] = edge;
   graph_.edges_ = std::move(edges);
   graph_.fingerprint_ = fingerprint_of(graph_.tensors_, graph_.tasks_, graph_.channels_);
   return std::move(graph_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -127,7 +128,7 @@ class Graph {
   std::span<const Edge> edges() const { return edges_; }
   /// Edges into and out of a task, of distance 0 and 1.
   std::span<const Edge> in_edges(TaskId id) const;
-  std::span<const std::uint32_t> out_edges(TaskId id) const;  // indices into edges()
+  std::span<const Edge> out_edges(TaskId id) const;
 
   /// Invalid if no task has the name.
   TaskId find_task(std::string_view name) const;
@@ -160,7 +161,8 @@ class Graph {
   std::vector<Tensor> tensors_;
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;
-  std::vector<std::uint32_t> in_begin_, out_begin_, out_;
+  std::vector<Edge> out_;  // the edges, sorted by `from`
+  std::vector<std::uint32_t> in_begin_, out_begin_;
   std::unordered_map<std::string, TaskId> task_by_name_;
   std::unordered_map<std::string, TensorId> tensor_by_name_;
   std::uint64_t fingerprint_ = 0;
@@ -207,5 +209,20 @@ inline Access write(View view) {
 inline Access read_write(View view) {
   return {view, AccessMode::read_write};
 }
+
+/// The graphs of a step, one a rank class: ranks whose graphs are equal. With pipelines these are the stages in their
+/// order; without, the list has one graph.
+using Classes = std::span<const std::shared_ptr<const Graph>>;
+
+/// A graph that its owner keeps for longer, as one of Classes.
+inline std::shared_ptr<const Graph> borrowed(const Graph& graph) {
+  return {std::shared_ptr<void>(), &graph};
+}
+
+/// A task of a class.
+struct ClassTask {
+  std::uint32_t of_class = 0, task = 0;
+  friend bool operator==(const ClassTask&, const ClassTask&) = default;
+};
 
 }  // namespace weft::graph

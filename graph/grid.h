@@ -1,9 +1,11 @@
-// The arrangement of ranks, and the group of ranks of each collective.
+// The arrangement of ranks, the group of ranks that each channel's collectives join, and the placement of a pipeline's
+// virtual stages on ranks: each rank holds one or more chunks of layers; each chunk is a virtual stage (Task::stage).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,5 +76,56 @@ std::int64_t peer_rank(const Grid& grid, Channel channel, std::int64_t rank);
 /// The rank classes, by pipeline rank, with members in one group of a channel, rising: all of them for world and pipe,
 /// the first and the last for embedding. Empty for channels whose groups lie within a class, and for messages.
 std::vector<std::size_t> classes_of_channel(Channel channel, std::size_t classes);
+
+/// The channel as text that find_channel() reads, without the graph that names it: "z_gather"; "own 2" for the third
+/// that a graph describes itself.
+std::string channel_text(Channel channel);
+
+/// The channel whose channel_text() is `name`.
+std::optional<Channel> find_channel(std::string_view name);
+
+/// The ranks of the channel's group that contains `rank`, in the group's order.
+std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::int64_t rank);
+
+/// All groups of the channel, each as group_ranks() returns it, ordered by first rank. Each rank is in exactly
+/// one; for messages, each rank's own with its peer.
+std::vector<std::vector<std::int64_t>> groups_of(const Grid& grid, Channel channel);
+
+/// "ranks 0, 2". More than `most` ranks (at least 2) are shortened to the first ones and the last: "ranks 0, 2, …, 14".
+std::string ranks_text(const std::vector<std::int64_t>& ranks, std::size_t most);
+
+/// With 3 ranks and 2 chunks a rank, the virtual stages are
+///   loop:  rank 0: 0 3   rank 1: 1 4   rank 2: 2 5
+///   v:     rank 0: 0 5   rank 1: 1 4   rank 2: 2 3
+enum class ChunkPlacement : std::uint8_t { loop, v };
+
+constexpr std::string_view to_string(ChunkPlacement placement) {
+  return placement == ChunkPlacement::loop ? "loop" : "v";
+}
+
+/// The chunks of a rank, and where they stand. With one chunk both placements are the same.
+struct PipelineChunks {
+  std::int64_t chunks = 1;  // of a rank
+  ChunkPlacement placement = ChunkPlacement::loop;
+
+  /// Number of virtual stages on `ranks` ranks of a pipeline.
+  constexpr std::int64_t stages(std::int64_t ranks) const { return ranks * chunks; }
+
+  /// The virtual stage of a rank's chunk.
+  constexpr std::int64_t stage_on(std::int64_t rank, std::int64_t chunk, std::int64_t ranks) const {
+    return chunk * ranks + (turns(chunk) ? ranks - 1 - rank : rank);
+  }
+  /// The rank that holds a virtual stage.
+  constexpr std::int64_t rank_of_stage(std::int64_t stage, std::int64_t ranks) const {
+    return turns(stage / ranks) ? ranks - 1 - stage % ranks : stage % ranks;
+  }
+  /// The chunk of its rank that a virtual stage is.
+  static constexpr std::int64_t chunk_of_stage(std::int64_t stage, std::int64_t ranks) { return stage / ranks; }
+
+  friend bool operator==(const PipelineChunks&, const PipelineChunks&) = default;
+
+ private:
+  constexpr bool turns(std::int64_t chunk) const { return placement == ChunkPlacement::v && chunk % 2 == 1; }
+};
 
 }  // namespace weft::graph

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/rank_classes.h"
 
 namespace weft::graph {
 

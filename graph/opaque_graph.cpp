@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "graph/open_meetings.h"
 
 namespace weft::graph {

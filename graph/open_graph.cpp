@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -228,6 +230,24 @@ void check(const OpenGraph& graph, std::string_view file) {
                   "take it out of one of them");
     }
   }
+}
+
+double slowdown_of(std::span<const OpenSlowdown> slowdowns, std::string_view compute, std::string_view collective) {
+  const auto matches = [](const std::string& wanted, std::string_view kind) {
+    return wanted.empty() || wanted == kind;
+  };
+  const auto found = std::ranges::find_if(slowdowns, [&](const OpenSlowdown& each) {
+    return matches(each.compute, compute) && matches(each.collective, collective);
+  });
+  return found == slowdowns.end() ? 1 : found->factor;
+}
+
+double least_loss(std::span<const OpenSlowdown> slowdowns, const std::set<std::string_view>& computations,
+                  std::string_view collective) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string_view compute : computations)
+    least = std::min(least, slowdown_of(slowdowns, compute, collective));
+  return computations.empty() ? 0 : 1 - 1 / least;
 }
 
 }  // namespace weft::graph

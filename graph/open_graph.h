@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,8 +106,15 @@ struct OpenClass {
 /// By what factor a collective slows a computation down that runs beside it, by `operation` of both; "": any.
 struct OpenSlowdown {
   std::string compute, collective;
-  double factor = 1;
+  double factor = 1;  // ≥ 1
 };
+
+/// The factor of the first that matches; 1 if none does.
+double slowdown_of(std::span<const OpenSlowdown> slowdowns, std::string_view compute, std::string_view collective);
+
+/// The part of the speed that any of the computations loses at least beside the collective; 0 without computations.
+double least_loss(std::span<const OpenSlowdown> slowdowns, const std::set<std::string_view>& computations,
+                  std::string_view collective);
 
 /// How the tasks of a rank disturb each other.
 struct OpenContention {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -183,15 +182,13 @@ class Walk {
       first_.push_back(first_.back() + static_cast<std::uint32_t>(step.tasks.size()));
     const std::size_t count = first_.back();
     waits_.resize(count);
-    edge_begin_.assign(count + 1, 0);
-    each_edge(graph, [&](std::uint32_t from, std::uint32_t to) {
-      ++edge_begin_[from + 1];
-      ++waits_[to];
-    });
-    std::partial_sum(edge_begin_.begin(), edge_begin_.end(), edge_begin_.begin());
-    edges_.resize(edge_begin_.back());
-    std::vector<std::uint32_t> next(edge_begin_.begin(), edge_begin_.end() - 1);
-    each_edge(graph, [&](std::uint32_t from, std::uint32_t to) { edges_[next[from]++] = to; });
+    later_.resize(count);
+    for (std::size_t c = 0; c < graph.classes.size(); ++c) {
+      for (const OpenEdge& edge : graph.classes[c].edges) {
+        later_[first_[c] + edge.from].push_back(first_[c] + edge.to);
+        ++waits_[first_[c] + edge.to];
+      }
+    }
     meeting_.assign(count, kAlone);
     for (std::uint32_t i = 0; i < meetings.all.size(); ++i) {
       missing_.push_back(meetings.all[i].size());
@@ -220,13 +217,6 @@ class Walk {
 
   std::uint32_t number(const ClassTask& task) const { return first_[task.of_class] + task.task; }
 
-  template <class F>
-  void each_edge(const OpenGraph& graph, F&& visit) const {
-    for (std::size_t c = 0; c < graph.classes.size(); ++c) {
-      for (const OpenEdge& edge : graph.classes[c].edges) visit(first_[c] + edge.from, first_[c] + edge.to);
-    }
-  }
-
   void advance() {
     while (!open_.empty()) {
       const std::uint32_t task = open_.back();
@@ -241,15 +231,16 @@ class Walk {
   }
 
   void start(std::uint32_t task) {
-    for (std::uint32_t i = edge_begin_[task]; i < edge_begin_[task + 1]; ++i) {
-      if (--waits_[edges_[i]] == 0) open_.push_back(edges_[i]);
+    for (const std::uint32_t next : later_[task]) {
+      if (--waits_[next] == 0) open_.push_back(next);
     }
   }
 
   const OpenMeetings& meetings_;
   std::vector<std::uint32_t> first_;  // number of each class's first task
-  std::vector<std::uint32_t> waits_, edge_begin_, edges_, meeting_, open_;
-  std::vector<std::size_t> missing_;  // by meeting: members that aren't there
+  std::vector<std::uint32_t> waits_, meeting_, open_;
+  std::vector<std::vector<std::uint32_t>> later_;  // by task: those that an edge from it leads to
+  std::vector<std::size_t> missing_;               // by meeting: members that aren't there
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/open_graph.h"
-#include "graph/rank_classes.h"
 
 namespace weft::graph {
 

@@ -13,7 +13,6 @@
 
 #include "graph/operations/attention.h"
 #include "graph/operations/collectives.h"
-#include "graph/operations/columns.h"
 #include "graph/operations/elementwise.h"
 #include "graph/operations/embedding.h"
 #include "graph/operations/losses.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <type_traits>
 
-#include "graph/groups.h"
+#include "graph/grid.h"
 
 namespace weft::graph {
 namespace {

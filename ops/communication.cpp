@@ -2,7 +2,6 @@
 
 #include <array>
 #include <map>
-#include <string>
 #include <tuple>
 
 #include "graph/analysis.h"

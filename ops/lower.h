@@ -18,8 +18,7 @@ namespace weft::ops {
 /// read the same sum after the step. The sums of an evaluation work the same way.
 namespace names {
 // i64 [10], or [11] with norms of Q and K, written once: the rank's x, y, z and data, then the replica indices (see
-// CoordinateIndex). Exists only if
-// x·y·z > 1 or ZeRO-1 is on.
+// CoordinateIndex). Exists only if x·y·z > 1 or ZeRO-1 is on.
 inline constexpr const char* kCoordinates = "coordinates";
 inline constexpr const char* kScalars = "scalars";  // f32 [4]: lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale
 inline constexpr const char* kRandom = "random";    // i64 [3]: seed, step, row_base

@@ -6,7 +6,6 @@
 
 #include "graph/grid.h"
 #include "graph/operation.h"
-#include "graph/pipeline_chunks.h"
 #include "ops/model_config.h"
 #include "ops/sharding.h"
 

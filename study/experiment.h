@@ -159,7 +159,7 @@ class RowFolder {
     if (const std::string text = folder_.read(kRows); !text.empty())
       rows_ = columns_.read(text, file.string(), "remove the row or the file, to have it computed again");
     write_durable(file, columns_.csv(rows_));
-    lines_ = std::make_unique<train::AppendedFile>(file);
+    lines_ = std::make_unique<AppendedFile>(file);
   }
 
   /// The rows that the folder had.
@@ -187,7 +187,7 @@ class RowFolder {
   ResultFolder folder_;
   Columns<Row> columns_;
   std::vector<Row> rows_;
-  std::unique_ptr<train::AppendedFile> lines_;
+  std::unique_ptr<AppendedFile> lines_;
 };
 
 }  // namespace weft::study

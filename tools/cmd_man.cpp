@@ -3,7 +3,7 @@
 
 #include "base/printable.h"
 #include "tools/command_line/commands.h"
-#include "tools/command_line/man_page.h"
+#include "tools/command_line/help.h"
 #include "tools/version.h"
 
 namespace weft::tools {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text/json_object.h"

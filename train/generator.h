@@ -1,5 +1,5 @@
-// Text from a model: a prefill graph reads the prompt, a decode graph adds one token at a time with a KV cache. Each is
-// drawn from a row of logits, under temperature, top-k and top-p.
+// Text from a model: a prefill graph reads the prompt, a decode graph adds one token at a time with a KV cache. Each
+// token is drawn from a row of logits, under temperature, top-k and top-p.
 #pragma once
 
 #include <cstdint>

@@ -21,10 +21,10 @@ Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std:
 /// last step, for each that evaluated, and every ten seconds.
 class Progress {
  public:
-  /// `out`: nothing, or a file in place of the status line's usual one.
-  template <class... Out>
-  Progress(std::int64_t first_step, std::int64_t steps, Out*... out)
-      : line_(true, out...), first_step_(first_step), steps_(steps) {}
+  Progress(std::int64_t first_step, std::int64_t steps) : first_step_(first_step), steps_(steps) {}
+  /// Writes to `out` instead of the default stream of status lines.
+  Progress(std::int64_t first_step, std::int64_t steps, std::FILE* out)
+      : line_(true, out), first_step_(first_step), steps_(steps) {}
   /// Keeps the latest status on the console.
   ~Progress() { line_.keep(); }
   Progress(const Progress&) = delete;

@@ -1,6 +1,6 @@
-// What ends a run before its last step. SIGINT and SIGTERM ask it to finish its step, save and leave; a second one ends
-// it at once. With --max-time it stops training so that its last evaluation also ends in time, and its learning rate
-// has decayed until then.
+// The signals and the time limit that end a run before its last step. On SIGINT or SIGTERM a run finishes its step,
+// saves and ends; a second signal ends it at once. With --max-time a run stops training early enough for its last
+// evaluation. Its learning rate has decayed by then.
 #pragma once
 
 #include <algorithm>

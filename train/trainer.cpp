@@ -111,7 +111,7 @@ class TrainingLoop {
     if (config_.max_time == 0 || step < config_.warmup) return 0;
     const double elapsed = seconds_since(begun_at_);
     limit_.begin_decay(elapsed);
-    return comm::number_of_rank_0(setup_.world, limit_.decay_share(elapsed));
+    return comm::of_ranks(setup_.world, limit_.decay_share(elapsed)).front();
   }
 
   /// Starts a step with its inputs and this rank's vote on whether it is the last.

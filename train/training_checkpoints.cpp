@@ -68,7 +68,7 @@ void TrainingCheckpoints::save(const RunPosition& at, bool last) {
   setup_.program->state_to_host();
   CheckpointInfo saved = info(at.steps_done);
   if (setup_.config().keep_best) saved.val_loss = at.val_loss;
-  saved.decay_seconds = comm::number_of_rank_0(setup_.world, at.decay_seconds);
+  saved.decay_seconds = comm::of_ranks(setup_.world, at.decay_seconds).front();
   last ? writer_.save_now(saved, setup_.parameters()) : writer_.save(saved, setup_.parameters());
   report();
   if (last) setup_.world.barrier();  // no rank ends before the checkpoint is complete

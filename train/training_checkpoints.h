@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "train/checkpoint/checkpoint_writer.h"
 #include "train/training_setup.h"

@@ -34,7 +34,7 @@ struct TrainResult {
   std::int64_t planned_memory_bytes = 0, program_memory_bytes = 0;
   RunDevices devices = {};                // the ranks' devices, and the transport of their collectives
   std::uint64_t device_memory_bytes = 0;  // of the GPU that the rank shares with others of its process; 0: none
-  double first_step_seconds = 0;          // from the making of the Trainer to the end of its first step
+  double first_step_seconds = 0;          // from the begin of its setup to the end of its first step
   double seconds = 0;                     // of training, evaluation and saving included
   bool stopped_by_signal = false, stopped_by_time = false;
   std::string sample;                        // text that the model wrote, for byte-level models

@@ -111,6 +111,18 @@ fs::path nearest_existing(fs::path folder) {
   return folder;
 }
 
+void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
+  while (!bytes.empty()) {
+    constexpr std::size_t kLargest = std::size_t{1} << 30;  // one call transfers less than 2 GiB
+    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kLargest));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail(path, "written");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
 fs::path beside(const fs::path& path, std::string_view prefix) {
   return path.parent_path() / (std::string(prefix) + path.filename().string());
 }
@@ -146,15 +158,7 @@ DurableFile::~DurableFile() {
 void DurableFile::write(std::span<const std::byte> bytes) {
   bytes_ += bytes.size();
   checksum_.add(bytes);
-  while (!bytes.empty()) {
-    constexpr std::size_t kLargest = std::size_t{1} << 30;  // one call transfers less than 2 GiB
-    const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kLargest));
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      fail(path_, "written");
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  write_all(fd_, bytes, path_);
 }
 
 void DurableFile::replace_begin(std::span<const std::byte> bytes) {
@@ -181,6 +185,19 @@ FileSummary write_durable(const fs::path& path, std::string_view text, Named nam
   DurableFile file(path, named);
   file.write(std::as_bytes(std::span(text.data(), text.size())));
   return file.commit();
+}
+
+AppendedFile::AppendedFile(fs::path path) : path_(std::move(path)) {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail(path_, "opened");
+}
+
+AppendedFile::~AppendedFile() {
+  ::close(fd_);
+}
+
+void AppendedFile::append(std::string_view text) {
+  write_all(fd_, std::as_bytes(std::span(text)), path_);
 }
 
 bool written_at_once(const fs::path& path) {

@@ -1,5 +1,6 @@
-// Files and folders that are either complete or absent: written under a temporary name, synced to disk, then renamed;
-// folders made before it is known whether they will hold anything. And whether a large write has the space.
+// Files and folders that are either complete or absent: written under a temporary name, synced to disk, then renamed.
+// Files that grow while a run goes on; folders made before it is known whether they will hold anything; and whether a
+// large write has the space.
 #pragma once
 
 #include <cstddef>
@@ -63,6 +64,24 @@ class DurableFile {
 /// Writes a whole text file durably.
 FileSummary write_durable(const std::filesystem::path& path, std::string_view text, Named named = Named::by_weft);
 
+/// A file that grows while a run goes on, so that it can be watched and survives a kill. Every write is one call of the
+/// system where the disk takes it whole.
+class AppendedFile {
+ public:
+  /// Makes the file or goes on at its end. A symbolic link isn't followed. Throws RuntimeFault if it can't be opened.
+  explicit AppendedFile(std::filesystem::path path);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+
+  /// Throws RuntimeFault if the disk does.
+  void append(std::string_view text);
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
 /// Whether a person's path isn't a regular file, so that it gets bytes as they come: a device, a pipe, /dev/stdout.
 bool written_at_once(const std::filesystem::path& path);
 
@@ -94,8 +113,9 @@ SpaceCheck check_space(const std::filesystem::path& folder, std::span<const std:
 inline constexpr std::string_view kWritingPrefix = ".writing_";
 inline constexpr std::string_view kRemovingPrefix = ".removing_";
 
-/// One folder being filled; its files are synced to disk themselves (see DurableFile). Until commit(), nothing exists
-/// under its name, or the older folder is still there. Destroying it before commit(), by an exception say, removes it.
+/// One folder being filled with files, each of which whoever writes it syncs to disk (see DurableFile). Until commit(),
+/// nothing exists under the folder's name, or the older folder is still there. A DurableFolder that is destroyed before
+/// commit(), by an exception say, removes its files.
 ///
 ///   DurableFolder folder("run/checkpoints/step_00000200");
 ///   write_durable(folder.path() / "manifest.json", text);

@@ -53,8 +53,8 @@ void read_in_pieces(const InputFile& file, std::uint64_t begin, std::uint64_t en
                     const std::function<bool(std::span<const std::byte>)>& look);
 
 /// A file mapped read-only into memory, so that weights larger than memory are read by page. For files that are read at
-/// once, such as checkpoints and profiles: if a file is truncated while it is mapped, SIGBUS
-/// ends the process. For data that a run reads as long as it lasts, use InputFile.
+/// once, such as checkpoints and profiles: if a file is truncated while it is mapped, SIGBUS ends the process. For data
+/// that a run reads as long as it lasts, use InputFile.
 ///
 /// Owns one mapping. The bytes stay where they are when the object is moved, so views into them stay valid.
 class MappedFile {

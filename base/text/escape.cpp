@@ -23,16 +23,25 @@ std::string csv_cell(const std::string& text) {
 
 }  // namespace
 
+std::string xml_characters(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+    if (out.ends_with("\uFFFE") || out.ends_with("\uFFFF")) out.back() = '\xBD';
+  }
+  return out;
+}
+
 std::string xml_escaped(std::string_view text) {
   constexpr std::array<std::pair<char, std::string_view>, 4> kEntities = {
       {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}}};
   std::string out;
-  for (const char c : text) {
+  for (const char c : xml_characters(text)) {
     if (const auto found = std::ranges::find(kEntities, c, [](const auto& each) { return each.first; });
         found != kEntities.end()) {
       out += found->second;
     } else {
-      out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+      out += c;
     }
   }
   return out;

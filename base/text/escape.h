@@ -8,7 +8,11 @@
 
 namespace weft {
 
-/// For SVG, HTML and Graphviz's HTML-like labels: & < > " become entities, control characters become spaces.
+/// The text with characters that a document may hold (XML 1.0, section 2.2): control characters but new lines become
+/// spaces, U+FFFE and U+FFFF become U+FFFD.
+std::string xml_characters(std::string_view text);
+
+/// For SVG, HTML and Graphviz's HTML-like labels: xml_characters(), and & < > " become entities.
 std::string xml_escaped(std::string_view text);
 
 /// Equivalent JSON for a <script>: without `<`, which could end the script.

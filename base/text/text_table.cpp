@@ -1,7 +1,5 @@
 #include "base/text/text_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 

@@ -10,13 +10,13 @@
 
 namespace weft {
 
-/// Takes a text piece by piece: of a million events it is hundreds of megabytes long.
+/// Takes a text piece by piece, since a whole text of a million events would take hundreds of megabytes.
 using TextSink = std::function<void(std::string_view)>;
 
 class TextWriter {
  public:
   TextWriter() = default;
-  /// Hands on what it has when that has become long; the rest by flush().
+  /// Hands its text to `sink` whenever there are 64 KiB of it. flush() hands on the rest.
   explicit TextWriter(TextSink sink) : sink_(std::move(sink)) {}
 
   void add(std::string_view text) {
@@ -31,7 +31,7 @@ class TextWriter {
     sink_(text_);
     text_.clear();
   }
-  /// What is kept, without a sink.
+  /// The whole text of a writer without a sink.
   std::string text() && { return std::move(text_); }
 
  private:

@@ -8,6 +8,7 @@
 #include <weft/runtime/policy/catalog/policies.h>
 #include <weft/runtime/simulate/simulator.h>
 
+#include <array>
 #include <cstdio>
 
 using namespace weft;
@@ -35,11 +36,12 @@ int main() {
   const auto simulated = simulate::simulate(plans, costs, {}, options);
   std::printf("simulated %.2f ms\n", simulated.step_ns / 1e6);
   return comm::run_ranks(2, [&](comm::World& world) {
-    const execute::State state(std::vector<const graph::Graph*>{graph.get()});
-    execute::CpuExecutor executor(state, {world, std::vector{graph::Channel::data}}, {.rank = world.rank()});
-    const auto step = executor.load(plan);
-    for (int i = 0; i < 5; ++i) executor.run(step, i);
-    const plan::OverlapSummary ran = summarize(*plan, executor.last_trace(step));
+    const execute::State state(std::array{graph});
+    const auto executor =
+        execute::make_cpu_executor(state, {world, std::vector{graph::Channel::data}}, {.rank = world.rank()});
+    const auto step = executor->load(plan);
+    for (int i = 0; i < 5; ++i) executor->run(step, i);
+    const plan::OverlapSummary ran = summarize(*plan, executor->last_trace(step));
     std::printf("rank %d %.2f ms, %.0f %% overlap\n", world.rank(), ran.step / 1e6, 100 * ran.overlap_fraction());
     return 0;
   });

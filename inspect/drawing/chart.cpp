@@ -14,7 +14,7 @@
 namespace weft::inspect {
 namespace {
 
-constexpr double kWidth = 900, kPlotHeight = 400, kLeftEdge = 90, kRightEdge = 30, kTop = 48, kBottom = 62;
+constexpr double kWidth = 900, kChartHeight = 400, kLeftEdge = 90, kRightEdge = 30, kTop = 48, kBottom = 62;
 constexpr double kTitleLine = 20, kLegendLine = 18, kMark = 24,
                  kLetterWidth = 6.2;  // estimates of a letter's width at size 11
 constexpr double kDotRoom = 8;        // between the outermost points and the plot's edges
@@ -129,9 +129,9 @@ class ChartDrawing {
   explicit ChartDrawing(const SeriesChart& chart)
       : chart_(chart),
         top_(kTop + kTitleLine + kLegendLine * place_entries()),
-        picture_(kWidth, top_ + kPlotHeight + kBottom),
+        picture_(kWidth, top_ + kChartHeight + kBottom),
         x_(chart.x, ranges().first, kLeftEdge, kWidth - kRightEdge),
-        y_(chart.y, ranges().second, top_ + kPlotHeight, top_) {}
+        y_(chart.y, ranges().second, top_ + kChartHeight, top_) {}
 
   Picture draw() && {
     picture_.text(kLeftEdge, 26, chart_.title, {.size = 15, .bold = true});
@@ -199,7 +199,7 @@ class ChartDrawing {
   }
 
   void draw_axes() {
-    const double bottom = top_ + kPlotHeight, right = kWidth - kRightEdge;
+    const double bottom = top_ + kChartHeight, right = kWidth - kRightEdge;
     const bool at_points = chart_.x.at_points || !chart_.x.places.empty();
     const std::vector<double> below =
         at_points ? ticks_at_points(chart_, x_) : chart_ticks(chart_.x, x_.least(), x_.most());

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "graph/operation.h"
 
 namespace weft::inspect {

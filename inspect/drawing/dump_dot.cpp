@@ -17,7 +17,7 @@ namespace {
 // `line_end` is n for centred lines, l for lines that begin at the left.
 std::string dot_string(std::string_view text, char line_end = 'n') {
   std::string out = "\"";
-  for (const char c : text) {
+  for (const char c : xml_characters(text)) {
     switch (c) {
       case '"':
         out += "\\\"";

@@ -2,11 +2,9 @@
 // picture.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace weft::inspect {
@@ -66,8 +64,9 @@ class Picture {
   std::vector<Shape> shapes_;
 };
 
-/// One file that loads nothing, by its own content security policy. Wheel, keys and dragging move the picture, and a
-/// click pins a box's tooltip; without script the picture stands there as it is. `svg` is a whole SVG document.
+/// The picture as a page in one file; its content security policy forbids to load anything. The wheel, keys and
+/// dragging move the picture, and a click pins a box's tooltip. Without JavaScript the page shows the picture, which
+/// doesn't move. `svg` is a whole SVG document.
 std::string picture_page(const std::string& title, const std::string& svg);
 
 }  // namespace weft::inspect

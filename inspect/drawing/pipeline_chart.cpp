@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "base/intervals.h"

@@ -1,11 +1,9 @@
 // A pipeline's step as papers draw it: a row a stage, a box for each piece of work on a micro-batch, bubbles between.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "inspect/drawing/picture.h"

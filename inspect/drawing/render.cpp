@@ -4,7 +4,6 @@
 #include <gvc.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string_view>

@@ -78,8 +78,9 @@ std::vector<std::uint32_t> critical_path(const plan::Recording& recording, const
   const std::size_t tasks = recording.tasks.size();
   if (tasks == 0) return {};
   constexpr std::uint32_t kNone = UINT32_MAX;
-  // By task, the one with the latest end of those that it may have waited for. A dependency can't have ended after the
-  // task began, but clocks are a microsecond apart and may say so: it counts as long as it began before the task.
+  // By task: of the tasks that it may have waited for, the one that ended last. A dependency ends before the task
+  // begins, but clocks that are a microsecond apart may show the opposite: it counts as long as it began before the
+  // task.
   std::vector<std::uint32_t> before(tasks, kNone);
   const auto offer = [&](std::uint32_t from, std::uint32_t to) {
     if (std::pair(step.times[from].begin, from) >= std::pair(step.times[to].begin, to)) return;

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "graph/analysis.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "inspect/formats/protobuf.h"
 #include "runtime/plan/collective_signature.h"
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "base/text/json_object.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "graph/operation.h"
 
 namespace weft::inspect {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "inspect/formats/chrome_trace.h"
 #include "runtime/plan/recording.h"

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/json_pull.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "runtime/plan/recording.h"
 
 namespace weft::inspect {

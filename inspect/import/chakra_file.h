@@ -1,9 +1,9 @@
-// Chakra execution traces (MLCommons; et_def.proto and its forerunner eg_def.proto), of one rank a file: one message
-// after the other, each behind its length, packed with gzip or not; and their nodes as a step of an open graph.
+// Chakra execution traces (MLCommons; et_def.proto and its forerunner eg_def.proto), of one rank a file, packed with
+// gzip or not: messages follow one another, and before each stands its length. Their nodes become a step of an open
+// graph.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 

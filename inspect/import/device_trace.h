@@ -2,7 +2,6 @@
 // and what their names tell. Readers of several formats fill it; all times are nanoseconds on the rank's own clock.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>

@@ -3,8 +3,6 @@
 // file.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <string>
 
 #include "base/files/input_file.h"

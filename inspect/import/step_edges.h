@@ -28,6 +28,13 @@ struct DeviceEdges {
   bool recorded_waits = false;    // the trace has records of waits between streams, so nothing was guessed
 };
 
+/// A call of cudaEventRecord is about what its thread launched last; a second one after a collective, about the last
+/// computation. A call of cudaStreamWaitEvent is about the stream of its thread's next launch. For which event it waits
+/// is searched for all waits of the step together (find_waits()): by times, by marks, and by what the step's other
+/// waits are for. A wait for an event of another step has no pair. A wait that the times deny is never told. Edges are
+/// between ops of two streams.
+std::vector<FoundEdge> pair_waits(const DeviceTrace& trace, const StepTimeline& timeline);
+
 /// In tiers, from sure to doubtful:
 /// 1. a stream's own order; 2. records of a stream that waits for another; without such records:
 /// 3. calls of cudaEventRecord and cudaStreamWaitEvent between launches of one CPU thread; without such calls, the

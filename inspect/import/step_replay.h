@@ -2,7 +2,6 @@
 // long they took?
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "graph/open_graph.h"

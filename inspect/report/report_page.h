@@ -2,7 +2,6 @@
 // loaded from anywhere, and without JavaScript the tables and pictures remain.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>

@@ -309,7 +309,7 @@ std::vector<AxisBandwidth> bandwidths(const plan::Recording& recording) {
         const plan::RecordedTask& task = recording.tasks[i];
         const plan::TaskTime& time = step.times[i];
         if (task.channel.empty() || time.end <= time.begin) continue;
-        busy[task.channel].push_back({time.begin, time.end});
+        busy[task.channel].push_back(time);
         axes[task.channel].single.emplace_back(task.network_bytes, static_cast<double>(time.end - time.begin));
       }
       for (auto& [axis, intervals] : busy) {

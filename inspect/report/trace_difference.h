@@ -1,7 +1,6 @@
 // Two recordings side by side: which tasks became slower, and how that changed the step.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -47,8 +47,4 @@ std::string text_of_rank_0(World& world, const std::string& text) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-double number_of_rank_0(World& world, double number) {
-  return of_ranks(world, number).front();
-}
-
 }  // namespace weft::comm

@@ -33,8 +33,7 @@ void expect_same(World& world, const std::vector<Fact>& facts, const Wording& wo
 /// The same for facts about files.
 void expect_same_facts(World& world, const std::vector<Fact>& facts);
 
-/// Rank 0's text or number, on every rank.
+/// Rank 0's text, on every rank.
 std::string text_of_rank_0(World& world, const std::string& text);
-double number_of_rank_0(World& world, double number);
 
 }  // namespace weft::comm

@@ -84,7 +84,7 @@ class WorldOverMpi final : public MpiWorld {
       if (colors[r] == own && nodes[r] != nodes[static_cast<std::size_t>(rank_)]) shared_memory = false;
     }
     const MessageSizes sizes = message_sizes(group.size(), shared_memory);
-    return std::make_unique<MpiCommunicator>(std::move(group), sizes);
+    return make_mpi_communicator(std::move(group), sizes);
   }
 
   // Ranks that measure in turns wait here, on the cores of a rank that computes.

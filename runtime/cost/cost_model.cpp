@@ -6,13 +6,12 @@
 #include <map>
 #include <numeric>
 #include <tuple>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/overloaded.h"
 #include "graph/analysis.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "runtime/cost/measured_rates.h"
 
 namespace weft::cost {
@@ -139,16 +138,13 @@ class AnalyticCosts final : public CostModel {
         costs.link_ns.push_back(time.on_link * kNanoseconds);
         costs.cpu_ns.push_back(std::min(costs.ns.back(), work.network_bytes * machine_.transport_cpu * kNanoseconds));
       } else {
-        costs.ns.push_back(computation_seconds(task.operation, work, dtype_of(graph, task)) * kNanoseconds);
+        const double started = started_seconds(task.operation, work, dtype_of(graph, task));
+        costs.ns.push_back((machine_.task_overhead + started) * kNanoseconds);
         costs.cpu_ns.push_back(0);
         costs.link_ns.push_back(0);
       }
     }
     return costs;
-  }
-
-  double computation_seconds(const graph::Operation& operation, const graph::Work& work, DType dtype) const {
-    return machine_.task_overhead + started_seconds(operation, work, dtype);
   }
 
   /// Without the start of the task.
@@ -205,6 +201,11 @@ void place_messages(std::int64_t a_node, const graph::Grid& grid, graph::Channel
 }
 
 void place_one_group(std::int64_t a_node, const graph::Grid& grid, graph::Channel channel, GroupSpan& span) {
+  if (span.ranks == grid.ranks()) {
+    span.nodes = span.job_nodes;
+    span.per_node = std::min(span.ranks, a_node);
+    return;
+  }
   std::map<std::int64_t, std::int64_t> members;  // by node
   for (const std::int64_t rank : graph::group_ranks(grid, channel, 0)) ++members[rank / a_node];
   span.nodes = std::ssize(members);
@@ -311,9 +312,7 @@ double predicted_seconds(const Machine& machine, const CalibrationPoint& point) 
   if (graph::is_collective(operation)) {
     return collective_time(machine, span_of_first_ranks(machine, point.ranks), operation, 1).seconds;
   }
-  return AnalyticCosts(machine, graph::Grid())
-      .computation_seconds(operation, graph::work_of(operation, static_cast<double>(size_of(point.dtype))),
-                           point.dtype);
+  return machine.task_overhead + started_seconds(machine, operation, point.dtype);
 }
 
 double predicted_seconds(const Machine& machine, const CalibrationPoint& point, const RankGroups& groups,

@@ -1,19 +1,17 @@
 #include "runtime/cost/machine.h"
 
+#include <dlfcn.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <system_error>
+
+#include "base/error.h"
 
 namespace weft::cost {
-
-double Machine::slowdown(std::string_view compute, std::string_view collective) const {
-  const auto matches = [](const std::string& wanted, std::string_view kind) {
-    return wanted.empty() || wanted == kind;
-  };
-  const auto found = std::ranges::find_if(slowdowns, [&](const Slowdown& slowdown) {
-    return matches(slowdown.compute, compute) && matches(slowdown.collective, collective);
-  });
-  return found == slowdowns.end() ? 1.0 : found->factor;
-}
+namespace fs = std::filesystem;
 
 double Machine::congestion_of(std::int64_t nodes) const {
   Congestion before{1, 1.0};
@@ -27,6 +25,41 @@ double Machine::congestion_of(std::int64_t nodes) const {
     before = point;
   }
   return before.factor;
+}
+
+std::vector<fs::path> machine_folders() {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(program.parent_path().parent_path() / "share" / "weft" / "machines");
+  // The Python module is a library of another program, and has the files beside it.
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&machine_folders), &here) != 0 && here.dli_fname != nullptr) {
+    const fs::path library = here.dli_fname;
+    if (library.is_absolute() && library != program) folders.push_back(library.parent_path() / "machines");
+  }
+  if (constexpr std::string_view tree = WEFT_MACHINES; !tree.empty()) folders.emplace_back(tree);
+  return folders;
+}
+
+Machine find_machine(const std::string& name_or_path, const std::vector<fs::path>& folders) {
+  const bool path = name_or_path.ends_with(".toml") || name_or_path.find('/') != std::string::npos;
+  if (path) return load_machine(name_or_path);
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      if (entry->path().extension() != ".toml") continue;
+      if (entry->path().stem() == name_or_path) return load_machine(entry->path().string());
+      names.push_back(entry->path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  const std::string nearest = nearest_name(name_or_path, names);
+  throw UserError(fmt::format("unknown machine \"{}\"", name_or_path), "one of " + join(names) + ", or a TOML file",
+                  nearest.empty() ? std::string("give the path of a file as docs/machines.md describes it")
+                                  : fmt::format("did you mean --machine {}?", nearest));
 }
 
 }  // namespace weft::cost

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "graph/open_graph.h"
 
 namespace weft::cost {
 
@@ -34,11 +35,8 @@ struct Congestion {
   double factor = 1.0;  // ≥ 1
 };
 
-/// The factor by which a collective slows down a computation beside it, by kinds of operations.
-struct Slowdown {
-  std::string compute, collective;  // kind_name(); "" means any
-  double factor = 1.0;              // ≥ 1
-};
+/// Its kinds are those of kind_name().
+using Slowdown = graph::OpenSlowdown;
 
 /// A measurement with which a test compares the model of this machine.
 struct CalibrationPoint {
@@ -119,7 +117,9 @@ struct Machine {
   std::vector<Provenance> provenance;  // of the numbers that name a source or a status
 
   double flops(DType dtype) const { return dtype == DType::bf16 ? flops_bf16 : flops_f32; }
-  double slowdown(std::string_view compute, std::string_view collective) const;
+  double slowdown(std::string_view compute, std::string_view collective) const {
+    return graph::slowdown_of(slowdowns, compute, collective);
+  }
   /// The factor on the time of bytes between nodes in a job of `nodes` nodes.
   double congestion_of(std::int64_t nodes) const;
 };

@@ -34,6 +34,7 @@ class MeasuredNetwork {
  public:
   MeasuredNetwork(const Profile& profile, const CostModel& model) {
     graph::GraphBuilder builder(graph::Arguments::of_any_form);
+    std::vector<double> measured_ns;
     for (const ProfileEntry& entry : profile.entries) {
       const auto collective = graph::collective_of_signature(entry.signature);
       if (!collective || entry.ns <= 0) continue;
@@ -42,10 +43,10 @@ class MeasuredNetwork {
       builder.add_task({entry.signature, collective->operation, {graph::read_write(payload)}});
       points_.push_back({*graph::channel_of(collective->operation), bytes_of(collective->operation, collective->dtype),
                          1, entry.cpu_ns / entry.ns, std::max(1.0, entry.beside_ns / entry.ns)});
-      measured_ns_.push_back(entry.ns);
+      measured_ns.push_back(entry.ns);
     }
     const TaskCosts modelled = model.costs(std::move(builder).build());
-    for (std::size_t i = 0; i < points_.size(); ++i) points_[i].ratio = measured_ns_[i] / modelled.ns[i];
+    for (std::size_t i = 0; i < points_.size(); ++i) points_[i].ratio = measured_ns[i] / modelled.ns[i];
     std::erase_if(points_, [](const Point& point) { return !std::isfinite(point.ratio); });
   }
 
@@ -74,7 +75,6 @@ class MeasuredNetwork {
   }
 
   std::vector<Point> points_;
-  std::vector<double> measured_ns_;
 };
 
 class ProfiledCosts final : public CostModel {

@@ -11,8 +11,8 @@
 
 namespace weft::cost {
 
-/// A factor for all that has a name which matches the pattern: a task whose operation or whose own name does takes so
-/// many times as long, the network of a channel (runtime/cost/recorded_costs.h) is so many times as fast.
+/// A factor for the names that a pattern matches. A task takes `factor` times as long if the pattern matches its own
+/// name or its operation's name; the network of a channel (runtime/cost/recorded_costs.h) is `factor` times as fast.
 struct NamedFactor {
   std::string pattern;  // with * for any text
   double factor = 1;
@@ -22,7 +22,7 @@ struct NamedFactor {
 /// above 1e6.
 std::optional<NamedFactor> parse_named_factor(std::string_view text);
 
-/// The same with a pattern. Throws UserError in place of nullopt.
+/// The same, but the text must name a pattern. Throws UserError in place of nullopt.
 NamedFactor parse_cost_scale(std::string_view text);
 
 /// Whether the whole of `name` matches; * stands for any text, "" too.

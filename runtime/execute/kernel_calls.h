@@ -1,12 +1,10 @@
 // Calls of kernels with a task's arguments; the argument lists are the same on every device, so they are written once.
 #pragma once
 
-#include <cstdint>
 #include <type_traits>
 
 #include "graph/operation.h"
 #include "kernels/cpu/attention/attention.h"
-#include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/norm/norm.h"
 #include "runtime/execute/task_arguments.h"

@@ -6,10 +6,10 @@
 
 namespace weft::execute {
 
-State::State(std::span<const graph::Graph* const> graphs) {
+State::State(std::span<const std::shared_ptr<const graph::Graph>> graphs) {
   constexpr std::int64_t kAlignment = 128;  // two cache lines: no tensor shares a prefetched pair with another
   std::int64_t end = 0;
-  for (const graph::Graph* graph : graphs) {
+  for (const auto& graph : graphs) {
     for (const graph::Tensor& tensor : graph->tensors()) {
       if (!graph::is_state(tensor.role)) continue;
       const auto [found, fresh] = entries_.try_emplace(tensor.name, Entry{tensor, end});

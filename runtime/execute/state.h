@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
-#include <vector>
 
 #include "base/buffer.h"
 #include "graph/graph.h"
@@ -21,7 +21,7 @@ namespace weft::execute {
 class State {
  public:
   /// Throws std::logic_error when two graphs disagree about a tensor's dtype, size or role.
-  explicit State(std::span<const graph::Graph* const> graphs);
+  explicit State(std::span<const std::shared_ptr<const graph::Graph>> graphs);
 
   bool contains(std::string_view name) const { return entries_.contains(std::string(name)); }
   const graph::Tensor& tensor(std::string_view name) const { return entry(name).tensor; }

@@ -147,15 +147,12 @@ Plan make_plan(std::shared_ptr<const graph::Graph> graph, const Order& order, st
   lay_out_streams(plan, order);
 
   const HappensBefore before_reuse(plan);
-  MemoryPlan memory = plan_memory(plan, before_reuse);
-  plan.offset = std::move(memory.offset);
-  plan.scratch_bytes = memory.scratch_bytes;
-  plan.sum_of_tensor_bytes = memory.sum_of_tensor_bytes;
-  if (memory.edges.empty()) {
+  const std::vector<graph::Edge> reuse = plan_memory(plan, before_reuse);
+  if (reuse.empty()) {
     set_waits(plan, before_reuse);
   } else {
     const std::size_t first = plan.added_edges.size();
-    plan.added_edges.insert(plan.added_edges.end(), memory.edges.begin(), memory.edges.end());
+    plan.added_edges.insert(plan.added_edges.end(), reuse.begin(), reuse.end());
     const HappensBefore with_reuse(plan);
     keep_waited_edges(plan, first, with_reuse);
     set_waits(plan, with_reuse);

@@ -89,6 +89,35 @@ std::string changed(const char* what, const std::string& before, const std::stri
   return before == after ? std::string() : fmt::format("{}: {} → {}\n", what, before, after);
 }
 
+void add(PlanDifference& out, const FiledPlan& a, const FiledPlan& b, const std::string& stage) {
+  const auto extend = [](std::vector<std::string>& list, const std::vector<std::string>& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  };
+  out.scratch_bytes_a = std::max(out.scratch_bytes_a, a.scratch_bytes);
+  out.scratch_bytes_b = std::max(out.scratch_bytes_b, b.scratch_bytes);
+  out.other_graph = out.other_graph || a.graph_fingerprint != b.graph_fingerprint;
+  extend(out.only_a, tasks_only_in(a, names_of(b)));
+  extend(out.only_b, tasks_only_in(b, names_of(a)));
+  const std::vector<PlacedName> names_a = placed_names(a), names_b = placed_names(b);
+  std::vector<StreamMoves> moved;
+  for (const Stream& stream : b.streams) moved.push_back({stage + stream.name, stream.compute, {}});
+  for (const MovedTask& task : moved_tasks(names_a, names_b)) {
+    PlanMove move{std::string(names_b[task.in_b].task), stage + std::string(names_a[task.in_a].stream),
+                  stage + std::string(names_b[task.in_b].stream), ""};
+    if (task.other_stream) {
+      out.other_stream.push_back(std::move(move));
+      continue;
+    }
+    if (task.follows) move.after = names_b[*task.follows].task;
+    std::ranges::find(moved, move.to_stream, &StreamMoves::stream)->moves.push_back(std::move(move));
+  }
+  std::erase_if(moved, [](const StreamMoves& on) { return on.moves.empty(); });
+  out.moved.insert(out.moved.end(), moved.begin(), moved.end());
+  const std::set<EdgeKey> edges_a = edges_of(a), edges_b = edges_of(b);
+  extend(out.edges_only_a, edges_only_in(edges_a, edges_b));
+  extend(out.edges_only_b, edges_only_in(edges_b, edges_a));
+}
+
 }  // namespace
 
 std::vector<MovedTask> moved_tasks(std::span<const PlacedName> a, std::span<const PlacedName> b) {
@@ -123,39 +152,6 @@ bool PlanDifference::same() const {
   return rewrites_a == rewrites_b && scratch_bytes_a == scratch_bytes_b && !other_graph && only_a.empty() &&
          only_b.empty() && other_stream.empty() && moved.empty() && edges_only_a.empty() && edges_only_b.empty();
 }
-
-namespace {
-
-void add(PlanDifference& out, const FiledPlan& a, const FiledPlan& b, const std::string& stage) {
-  const auto extend = [](std::vector<std::string>& list, const std::vector<std::string>& more) {
-    list.insert(list.end(), more.begin(), more.end());
-  };
-  out.scratch_bytes_a = std::max(out.scratch_bytes_a, a.scratch_bytes);
-  out.scratch_bytes_b = std::max(out.scratch_bytes_b, b.scratch_bytes);
-  out.other_graph = out.other_graph || a.graph_fingerprint != b.graph_fingerprint;
-  extend(out.only_a, tasks_only_in(a, names_of(b)));
-  extend(out.only_b, tasks_only_in(b, names_of(a)));
-  const std::vector<PlacedName> names_a = placed_names(a), names_b = placed_names(b);
-  std::vector<StreamMoves> moved;
-  for (const Stream& stream : b.streams) moved.push_back({stage + stream.name, stream.compute, {}});
-  for (const MovedTask& task : moved_tasks(names_a, names_b)) {
-    PlanMove move{std::string(names_b[task.in_b].task), stage + std::string(names_a[task.in_a].stream),
-                  stage + std::string(names_b[task.in_b].stream), ""};
-    if (task.other_stream) {
-      out.other_stream.push_back(std::move(move));
-      continue;
-    }
-    if (task.follows) move.after = names_b[*task.follows].task;
-    std::ranges::find(moved, move.to_stream, &StreamMoves::stream)->moves.push_back(std::move(move));
-  }
-  std::erase_if(moved, [](const StreamMoves& on) { return on.moves.empty(); });
-  out.moved.insert(out.moved.end(), moved.begin(), moved.end());
-  const std::set<EdgeKey> edges_a = edges_of(a), edges_b = edges_of(b);
-  extend(out.edges_only_a, edges_only_in(edges_a, edges_b));
-  extend(out.edges_only_b, edges_only_in(edges_b, edges_a));
-}
-
-}  // namespace
 
 PlanDifference difference_of(const PlanFile& a, const PlanFile& b) {
   PlanDifference out{.policy_a = a.front().policy,

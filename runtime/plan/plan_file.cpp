@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/text/json_object.h"
 #include "graph/analysis.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "runtime/plan/rewrite.h"
 
 namespace weft::plan {
@@ -91,49 +91,11 @@ void read_edges(FiledPlan& file, const DocumentValue& list) {
                   "give the configuration that the plan was made with, or make a new plan with `weft plan`");
 }
 
-}  // namespace
-
-FiledPlan filed(const Plan& plan, std::vector<Rewrite> rewrites) {
-  FiledPlan file{.policy = plan.policy,
-                 .rewrites = std::move(rewrites),
-                 .stages = {},
-                 .graph_fingerprint = plan.graph->fingerprint(),
-                 .plan_fingerprint = plan.fingerprint,
-                 .scratch_bytes = plan.scratch_bytes};
-  std::set<std::int64_t> stages;
-  for (const graph::Task& task : plan.graph->tasks()) {
-    if (task.stage >= 0) stages.insert(task.stage);
-  }
-  file.stages.assign(stages.begin(), stages.end());
-  for (const StreamPlan& stream : plan.streams) file.streams.push_back(stream.stream);
-  std::vector<std::string> reasons;
-  for (const Reason& reason : plan.reasons) reasons.push_back(to_string(reason));
-  std::unordered_map<std::string, std::uint32_t> reason_of;
-  for (const graph::TaskId task : plan.sequence) {
-    const Position at = plan.position[task.index()];
-    const std::string& reason = reasons[plan.streams[at.stream.index()].entries[at.entry].reason];
-    const auto [known, fresh] = reason_of.emplace(reason, file.reasons.size());
-    if (fresh) file.reasons.push_back(reason);
-    file.sequence.push_back({plan.graph->task(task).name, at.stream.value, known->second});
-  }
-  for (const graph::Edge& edge : plan.added_edges) {
-    if (edge.reason != graph::EdgeReason::policy) continue;
-    file.added_edges.push_back(
-        {plan.graph->task(edge.from).name, plan.graph->task(edge.to).name, edge.kind, edge.distance});
-  }
-  return file;
-}
-
-namespace {
-
 /// The members of a class but its policy, without braces.
 std::string members_of(const FiledPlan& plan) {
   const auto list = [](const char* key, const std::vector<std::string>& lines) {
-    return fmt::format(",\n\"{}\":[{}{}]", key, lines.empty() ? "" : "\n", [&] {
-      std::string joined;
-      for (std::size_t i = 0; i < lines.size(); ++i) joined += lines[i] + (i + 1 < lines.size() ? ",\n" : "\n");
-      return joined;
-    }());
+    const std::string_view end = lines.empty() ? "" : "\n";
+    return fmt::format(",\n\"{}\":[{}{}{}]", key, end, fmt::join(lines, ",\n"), end);
   };
   std::vector<std::string> streams, sequence, edges;
   for (const Stream& stream : plan.streams) {
@@ -184,6 +146,37 @@ FiledPlan read_plan(const DocumentValue& in, const std::string& policy, const st
 }
 
 }  // namespace
+
+FiledPlan filed(const Plan& plan, std::vector<Rewrite> rewrites) {
+  FiledPlan file{.policy = plan.policy,
+                 .rewrites = std::move(rewrites),
+                 .stages = {},
+                 .graph_fingerprint = plan.graph->fingerprint(),
+                 .plan_fingerprint = plan.fingerprint,
+                 .scratch_bytes = plan.scratch_bytes};
+  std::set<std::int64_t> stages;
+  for (const graph::Task& task : plan.graph->tasks()) {
+    if (task.stage >= 0) stages.insert(task.stage);
+  }
+  file.stages.assign(stages.begin(), stages.end());
+  for (const StreamPlan& stream : plan.streams) file.streams.push_back(stream.stream);
+  std::vector<std::string> reasons;
+  for (const Reason& reason : plan.reasons) reasons.push_back(to_string(reason));
+  std::unordered_map<std::string, std::uint32_t> reason_of;
+  for (const graph::TaskId task : plan.sequence) {
+    const Position at = plan.position[task.index()];
+    const std::string& reason = reasons[plan.streams[at.stream.index()].entries[at.entry].reason];
+    const auto [known, fresh] = reason_of.emplace(reason, file.reasons.size());
+    if (fresh) file.reasons.push_back(reason);
+    file.sequence.push_back({plan.graph->task(task).name, at.stream.value, known->second});
+  }
+  for (const graph::Edge& edge : plan.added_edges) {
+    if (edge.reason != graph::EdgeReason::policy) continue;
+    file.added_edges.push_back(
+        {plan.graph->task(edge.from).name, plan.graph->task(edge.to).name, edge.kind, edge.distance});
+  }
+  return file;
+}
 
 std::string to_json(const PlanFile& file) {
   const std::string policy = json_string(file.front().policy);

@@ -1,7 +1,6 @@
 #include "runtime/plan/plan_memory.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -337,24 +336,22 @@ std::vector<graph::Edge> boundary_edges(const Plan& plan, const HappensBefore& o
 
 }  // namespace
 
-MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order) {
+std::vector<graph::Edge> plan_memory(Plan& plan, const HappensBefore& order) {
   const graph::Graph& graph = *plan.graph;
   const Lifetimes lifetimes(plan, order);
   const Layout layout = best_layout(lifetimes);
-  MemoryPlan memory;
-  memory.offset.resize(graph.tensors().size(), kNoOffset);
+  plan.offset.resize(graph.tensors().size(), kNoOffset);
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
-    if (!graph::is_state(graph.tensors()[i].role)) memory.offset[i] = 0;
+    if (!graph::is_state(graph.tensors()[i].role)) plan.offset[i] = 0;
   }
   for (std::size_t i = 0; i < layout.offset.size(); ++i) {
     const Item& item = lifetimes.items()[i];
-    memory.offset[item.tensor.index()] = layout.offset[i];
-    memory.sum_of_tensor_bytes += item.bytes;
+    plan.offset[item.tensor.index()] = layout.offset[i];
+    plan.sum_of_tensor_bytes += item.bytes;
   }
-  memory.scratch_bytes = layout.bytes;
-  assert_that("sharing never takes more bytes", [&] { return memory.scratch_bytes <= memory.sum_of_tensor_bytes; });
-  memory.edges = boundary_edges(plan, order, lifetimes, layout);
-  return memory;
+  plan.scratch_bytes = layout.bytes;
+  assert_that("sharing never takes more bytes", [&] { return plan.scratch_bytes <= plan.sum_of_tensor_bytes; });
+  return boundary_edges(plan, order, lifetimes, layout);
 }
 
 }  // namespace weft::plan

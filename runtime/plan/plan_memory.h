@@ -12,13 +12,8 @@ namespace weft::plan {
 /// Offsets are multiples of this, so that no two tensors share a cache line or its prefetched neighbour.
 inline constexpr std::int64_t kTensorAlignment = 128;
 
-struct MemoryPlan {
-  std::vector<std::int64_t> offset;      // by tensor; kNoOffset for state
-  std::int64_t scratch_bytes = 0;        // the arena
-  std::int64_t sum_of_tensor_bytes = 0;  // without sharing, each tensor rounded up to the alignment
-  std::vector<graph::Edge> edges;        // completes_before, distance 1, reason memory
-};
-
+/// Sets the plan's offsets and sizes, and returns edges that it needs (completes_before, distance 1, reason memory).
+///
 /// Two tensors share bytes only if, within a step, every access of one happens before every access of the other under
 /// the given order. So sharing adds no edge within a step and never costs overlap. The last occupant of a byte must be
 /// done before the first occupant of the next step starts; where the order doesn't imply this, the planner adds an edge
@@ -30,6 +25,6 @@ struct MemoryPlan {
 /// Greedy best fit, as dynamic storage allocation is NP-hard: once by falling size, as in Pisarchyk and Lee, "Efficient
 /// Memory Management for Deep Neural Net Inference" (2001.03288), once by first use; the smaller arena is taken.
 /// Tensors that no task accesses, or without elements, have offset 0 and take no bytes.
-MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order);
+std::vector<graph::Edge> plan_memory(Plan& plan, const HappensBefore& order);
 
 }  // namespace weft::plan

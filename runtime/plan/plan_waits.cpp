@@ -33,10 +33,6 @@ HappensBefore::HappensBefore(const Plan& plan)
       streams_(plan.streams.size()),
       clocks_(2 * tasks_ * streams_),
       waits_(tasks_) {
-  walk(plan);
-}
-
-void HappensBefore::walk(const Plan& plan) {
   const AddedEdges added(plan);
   std::vector<std::uint32_t> length(streams_);
   for (std::size_t s = 0; s < streams_; ++s) length[s] = static_cast<std::uint32_t>(plan.streams[s].entries.size());

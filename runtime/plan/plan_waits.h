@@ -37,8 +37,6 @@ class HappensBefore {
   const std::vector<Wait>& waits(graph::TaskId task) const { return waits_[task.index()]; }
 
  private:
-  void walk(const Plan& plan);
-
   std::size_t tasks_, streams_;
   std::vector<std::uint32_t> clocks_;  // [step][task][stream]
   std::vector<std::vector<Wait>> waits_;

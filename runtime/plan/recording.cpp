@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "graph/analysis.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "runtime/plan/plan.h"
 
 namespace weft::plan {
@@ -157,9 +157,7 @@ std::vector<RecordedWait> waits_between_streams(const Recording& recording) {
 
 BusyTimes busy_times(const Recording& recording, const RecordedStep& step) {
   std::vector<Intervals> streams(recording.streams.size());
-  for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
-    streams[recording.tasks[i].stream].push_back({step.times[i].begin, step.times[i].end});
-  }
+  for (std::size_t i = 0; i < recording.tasks.size(); ++i) streams[recording.tasks[i].stream].push_back(step.times[i]);
   return busy_times(std::move(streams), recording.streams);
 }
 

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/error.h"
 #include "base/overloaded.h"
+#include "base/units.h"
 
 namespace weft::plan {
 namespace {
@@ -30,14 +30,6 @@ std::string layers_text(const std::vector<std::int32_t>& layers) {
   return text;
 }
 
-template <class Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 [[noreturn]] void refuse(std::string_view entry, std::string_view expected, std::string_view fix) {
   throw UserError(fmt::format("rewrite \"{}\"", entry), expected, fix);
 }
@@ -51,7 +43,7 @@ std::int64_t parse_bytes(std::string_view entry, std::string_view value) {
     unit = bytes;
     digits.remove_suffix(2);
   }
-  const auto count = number_of<std::int64_t>(digits);
+  const auto count = number_in<std::int64_t>(digits);
   if (!count || *count < 1 || *count > kMostBucketBytes / unit) {
     refuse(entry, "a number of bytes from 1 to 1024GB, as in 4096, 64KB or 25MB", "write it as in bucket=25MB");
   }
@@ -63,8 +55,8 @@ std::vector<std::int32_t> parse_layers(std::string_view entry, std::string_view 
   while (true) {
     const std::string_view part = value.substr(0, value.find(','));
     const std::size_t dash = part.find('-');
-    const auto first = number_of<std::int32_t>(part.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : number_of<std::int32_t>(part.substr(dash + 1));
+    const auto first = number_in<std::int32_t>(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : number_in<std::int32_t>(part.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first || *last >= kMostLayers) {
       refuse(entry, fmt::format("layers from 0 to {} and ranges of them", kMostLayers - 1),
              "write them as in recompute=0-3,7");
@@ -80,7 +72,7 @@ std::vector<std::int32_t> parse_layers(std::string_view entry, std::string_view 
 }
 
 std::int64_t parse_uses(std::string_view entry, std::string_view value) {
-  const auto uses = number_of<std::int64_t>(value);
+  const auto uses = number_in<std::int64_t>(value);
   if (!uses || *uses < 1 || *uses > kMostUses) {
     refuse(entry, fmt::format("a number of products from 1 to {}", kMostUses), "write it as in pack-weights=2");
   }

@@ -38,11 +38,7 @@ BusyTimes busy_times(std::vector<Intervals> intervals, std::span<const RecordedS
 
 BusyTimes busy_times(const Plan& plan, const StepTrace& trace) {
   check_shape(plan, trace);
-  std::vector<Intervals> intervals(plan.streams.size());
-  for (std::size_t i = 0; i < intervals.size(); ++i) {
-    for (const TaskTime& time : trace.times[i]) intervals[i].push_back({time.begin, time.end});
-  }
-  return busy_times(std::move(intervals), recorded_streams(plan));
+  return busy_times(trace.times, recorded_streams(plan));
 }
 
 OverlapSummary summarize(const BusyTimes& busy, Interval step) {

@@ -13,10 +13,7 @@ namespace weft::plan {
 
 /// Times are nanoseconds of std::chrono::steady_clock. The `begin` of a collective is its start, with all inputs ready;
 /// its `end` is when the executor saw its completion.
-struct TaskTime {
-  std::int64_t begin = 0, end = 0;
-  friend bool operator==(const TaskTime&, const TaskTime&) = default;
-};
+using TaskTime = Interval;
 
 /// One step of one rank, indexed like the plan: times[stream][entry].
 struct StepTrace {

@@ -1,6 +1,7 @@
 #include "runtime/policy/policy.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "runtime/cost/cost_model.h"
 
@@ -25,6 +26,11 @@ std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& optio
 
 std::vector<plan::Rewrite> Policy::rewrites(const graph::Graph&, const PolicyOptions&) const {
   return {};
+}
+
+std::vector<plan::Order> OneClassPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  if (classes.size() != 1) throw std::logic_error(name() + " orders a step of one class");
+  return {order(*classes.front(), options)};
 }
 
 cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options) {

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/pipeline_chunks.h"
-#include "graph/rank_classes.h"
+#include "graph/grid.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/order.h"
@@ -42,7 +41,7 @@ std::int64_t state_bytes(const graph::Graph& graph);
 /// Bytes of scratch that a plan of the graph may take under the options; 0: any number.
 std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& options);
 
-/// The steps that a policy orders: of one class, any, or those of pipelines (others as `program` does).
+/// The steps that a policy orders: steps of one class, any steps, or pipelines (and any other step as `program` does).
 enum class PolicyScope : std::uint8_t { one_class, any, pipelines };
 
 /// Two pure functions: from a graph to rewrites, and from the rewritten graphs of all rank classes to their orders.
@@ -73,13 +72,11 @@ class Policy {
   graph::PipelineChunks chunks_;
 };
 
-/// A policy that orders a step of one class.
+/// A policy that orders a step of one class. order() takes its memory limit from scratch_limit().
 class OneClassPolicy : public Policy {
  public:
   PolicyScope scope() const final { return PolicyScope::one_class; }
-  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final {
-    return {order(*classes.front(), options)};
-  }
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;
   virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
 };
 

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
-#include <system_error>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace weft::policy {
 PolicyParameters::PolicyParameters(std::string policy, std::string_view text) : policy_(std::move(policy)) {
@@ -41,12 +40,10 @@ template <class T>
 T PolicyParameters::within(const std::string& name, T fallback, T least, T most, std::string_view kind) {
   const std::string* value = find(name);
   if (value == nullptr) return fallback;
-  T result = 0;
-  const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), result);
-  const bool number = error == std::errc() && end == value->data() + value->size();
-  if (!number || !(result >= least && result <= most))  // NaN is in no range
+  const std::optional<T> result = number_in<T>(*value);
+  if (!result || !(*result >= least && *result <= most))  // NaN is in no range
     refuse(name, fmt::format("{} from {} to {}", kind, least, most));
-  return result;
+  return *result;
 }
 
 std::int64_t PolicyParameters::integer(const std::string& name, std::int64_t fallback, std::int64_t least,

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/pipeline_chunks.h"
+#include "graph/grid.h"
 
 namespace weft::policy {
 
@@ -31,7 +31,7 @@ class PolicyParameters {
   std::string word(const std::string& name, std::string_view fallback, const std::vector<std::string>& accepted);
   std::string text(const std::string& name, std::string_view fallback);
 
-  /// Those that weren't read.
+  /// The parameters that weren't read.
   std::map<std::string, std::string> others() const;
   /// Throws UserError naming a parameter that wasn't read, and the nearest parameter that exists.
   void finish() const;

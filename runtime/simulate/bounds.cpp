@@ -1,8 +1,6 @@
 #include "runtime/simulate/bounds.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -37,20 +35,12 @@ double contention_bound(const graph::Graph& graph, const cost::Machine& machine,
     const graph::Operation& operation = graph.tasks()[i].operation;
     if (graph::channel_of(operation) == nullptr && cost[i] > 0) computations.insert(graph::kind_name(operation));
   }
-  std::map<std::string_view, double> least;  // least slowdown by kind of collective
-  const auto slowdown = [&](std::string_view collective) {
-    const auto [found, is_new] = least.try_emplace(collective, std::numeric_limits<double>::infinity());
-    for (const std::string_view kind : computations) {
-      if (is_new) found->second = std::min(found->second, machine.slowdown(kind, collective));
-    }
-    return found->second;
-  };
   double most = 0;
   for (const Resource& link : links) {
     double lost = 0;
     for (const graph::TaskId task : link.tasks) {
-      const double factor = slowdown(graph::kind_name(graph.task(task).operation));
-      if (std::isfinite(factor)) lost += link.ns[task.index()] * (1 - 1 / factor);
+      const std::string_view kind = graph::kind_name(graph.task(task).operation);
+      lost += link.ns[task.index()] * graph::least_loss(machine.slowdowns, computations, kind);
     }
     most = std::max(most, lost);
   }
@@ -135,36 +125,26 @@ double Bounds::best() const {
   return std::max({critical_path, work, one_machine, energy, contention, windows});
 }
 
-std::vector<Bounds> bounds_by_class(graph::Classes classes, std::span<const cost::TaskCosts> costs,
-                                    const cost::Machine& machine, int compute_streams,
-                                    const std::vector<int>& link_of_channel) {
+Bounds lower_bounds(graph::Classes classes, std::span<const cost::TaskCosts> costs, const cost::Machine& machine,
+                    int compute_streams, const std::vector<int>& link_of_channel) {
   const graph::Meetings meetings(classes);
   const std::vector<graph::CriticalPath> paths = critical_paths(classes, meetings, costs);
   const bool complete =
       std::ranges::all_of(costs, [](const cost::TaskCosts& each) { return each.cpu_ns.size() == each.ns.size(); });
   if (!complete || compute_streams < 1) throw std::logic_error("bounds need a cost for each task and a compute stream");
-  std::vector<Bounds> bounds;
+  Bounds greatest;
   for (std::size_t k = 0; k < classes.size(); ++k) {
     const cost::TaskCosts own = with_receives(k, classes, meetings, costs);
-    const auto with_links = [&](const std::vector<int>& links) {
-      return bounds_of_class(*classes[k], own, machine, compute_streams, links, paths[k]);
+    const auto look_at = [&](const std::vector<int>& links) {
+      take_greatest(greatest, bounds_of_class(*classes[k], own, machine, compute_streams, links, paths[k]));
     };
     if (meetings.all().empty()) {
-      bounds.push_back(with_links(link_of_channel));
+      look_at(link_of_channel);
       continue;
     }
     // A link carries both directions at once: messages of different directions don't share it.
-    bounds.push_back(with_links(without(graph::Direction::in, *classes[k], link_of_channel)));
-    take_greatest(bounds.back(), with_links(without(graph::Direction::out, *classes[k], link_of_channel)));
-  }
-  return bounds;
-}
-
-Bounds lower_bounds(graph::Classes classes, std::span<const cost::TaskCosts> costs, const cost::Machine& machine,
-                    int compute_streams, const std::vector<int>& link_of_channel) {
-  Bounds greatest;
-  for (const Bounds& each : bounds_by_class(classes, costs, machine, compute_streams, link_of_channel)) {
-    take_greatest(greatest, each);
+    look_at(without(graph::Direction::in, *classes[k], link_of_channel));
+    look_at(without(graph::Direction::out, *classes[k], link_of_channel));
   }
   return greatest;
 }

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/rank_classes.h"
+#include "graph/graph.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 
@@ -31,13 +31,13 @@ struct Bounds {
   double best() const;
 };
 
-/// By class: the bounds that its resources give on the whole step. Resources of a class are its computations, of which
-/// `compute_streams` run at a time; each channel, whose collectives run one at a time; and each link, for the time that
-/// bytes occupy it (TaskCosts::link_ns). `link_of_channel` is that of the simulator: channels with equal numbers share
-/// a link; empty: each channel has a link of its own. The messages of one direction of a link share nothing with those
-/// of the other; a Receive occupies its channel and its link for its Send's time. k streams count as one that is k
-/// times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k + min tail(S). Throws
-/// std::logic_error if the costs are of other graphs.
+/// The greatest over all classes of the bounds that a class's resources give on the whole step. Resources of a class
+/// are its computations, of which `compute_streams` run at a time; each channel, whose collectives run one at a time;
+/// and each link, for the time that bytes occupy it (TaskCosts::link_ns). `link_of_channel` is that of the simulator:
+/// channels with equal numbers share a link; empty: each channel has a link of its own. The messages of one direction
+/// of a link share nothing with those of the other; a Receive occupies its channel and its link for its Send's time. k
+/// streams count as one that is k times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k +
+/// min tail(S). Throws std::logic_error if the costs are of other graphs.
 ///
 /// Proof, for several classes. Whatever the orders, a task starts after its head and ends at least its tail before the
 /// step does (heads and tails of critical_paths()): induction over edges, where the members of a meeting begin and end
@@ -45,11 +45,6 @@ struct Bounds {
 /// the last of p stages, with work F forward and B backward on each of m micro-batches, that is the warm-up (p − 1)F,
 /// the work m(F + B) and the tail (p − 1)B. Gradients of weights that are tasks of their own can fill the tail, so that
 /// the warm-up alone remains.
-std::vector<Bounds> bounds_by_class(graph::Classes classes, std::span<const cost::TaskCosts> costs,
-                                    const cost::Machine& machine, int compute_streams,
-                                    const std::vector<int>& link_of_channel);
-
-/// The greatest of each bound over all classes.
 Bounds lower_bounds(graph::Classes classes, std::span<const cost::TaskCosts> costs, const cost::Machine& machine,
                     int compute_streams, const std::vector<int>& link_of_channel);
 

@@ -30,6 +30,7 @@ graph::TaskId last_wait(const SimulatedStep& step, graph::TaskId id) {
 /// A simulated step of all stages.
 struct PlayedStages {
   explicit PlayedStages(const Report& report) : played(report.played()) {
+    stages.reserve(played.plans.size());
     for (std::size_t stage = 0; stage < played.plans.size(); ++stage) stages.emplace_back(report, stage);
   }
 

@@ -8,25 +8,9 @@
 #include <stdexcept>
 #include <variant>
 
-namespace weft::simulate {
+#include "runtime/policy/scheduling/class_tasks.h"
 
-std::vector<std::uint32_t> topological_order(const std::vector<std::vector<std::uint32_t>>& after) {
-  std::vector<std::size_t> missing(after.size());
-  for (const std::vector<std::uint32_t>& targets : after) {
-    for (const std::uint32_t to : targets) ++missing[to];
-  }
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t node = 0; node < after.size(); ++node) {
-    if (missing[node] == 0) order.push_back(node);
-  }
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    for (const std::uint32_t to : after[order[i]]) {
-      if (--missing[to] == 0) order.push_back(to);
-    }
-  }
-  if (order.size() != after.size()) throw std::logic_error("the classes of a step wait for each other in a cycle");
-  return order;
-}
+namespace weft::simulate {
 
 std::vector<graph::CriticalPath> critical_paths(graph::Classes classes, const graph::Meetings& meetings,
                                                 std::span<const cost::TaskCosts> costs) {
@@ -51,7 +35,7 @@ std::vector<graph::CriticalPath> critical_paths(graph::Classes classes, const gr
       node_of[first_of[member.of_class] + member.task] = first_of[lead.of_class] + lead.task;
   }
   std::vector<double> cost(node_of.size(), 0), head(node_of.size(), 0), tail(node_of.size(), 0);
-  std::vector<std::vector<std::uint32_t>> after(node_of.size());
+  std::vector<policy::NodeEdge> edges;
   for (std::size_t k = 0; k < classes.size(); ++k) {
     for (std::size_t i = 0; i < costs[k].ns.size(); ++i) {
       double& of_node = cost[node_of[first_of[k] + i]];
@@ -60,18 +44,19 @@ std::vector<graph::CriticalPath> critical_paths(graph::Classes classes, const gr
     }
     for (const graph::Edge& edge : classes[k]->edges()) {
       if (edge.distance != 0 || edge.kind != graph::EdgeKind::completes_before) continue;
-      after[node_of[first_of[k] + edge.from.index()]].push_back(node_of[first_of[k] + edge.to.index()]);
+      edges.emplace_back(node_of[first_of[k] + edge.from.index()], node_of[first_of[k] + edge.to.index()]);
     }
   }
-  const std::vector<std::uint32_t> order = topological_order(after);
+  const policy::NodeEdges forward(node_of.size(), edges);
+  const std::vector<std::uint32_t> order = forward.topological_order();
   double length = 0;
   for (const std::uint32_t from : order) {
     const double end = head[from] + cost[from];
-    for (const std::uint32_t to : after[from]) head[to] = std::max(head[to], end);
+    for (const std::uint32_t to : forward.after(from)) head[to] = std::max(head[to], end);
     length = std::max(length, end);
   }
   for (const std::uint32_t from : std::views::reverse(order)) {
-    for (const std::uint32_t to : after[from]) tail[from] = std::max(tail[from], tail[to] + cost[to]);
+    for (const std::uint32_t to : forward.after(from)) tail[from] = std::max(tail[from], tail[to] + cost[to]);
   }
   std::vector<graph::CriticalPath> paths(classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k) {

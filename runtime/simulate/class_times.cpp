@@ -81,8 +81,7 @@ std::vector<PlayedClasses::Member> PlayedClasses::members(std::size_t of_class, 
 }
 
 Interval PlayedClasses::flight(std::size_t of_class, plan::Position at) const {
-  const plan::TaskTime own = steps[of_class]->times[at.stream.index()][at.entry];
-  Interval flight{own.begin, own.end};
+  Interval flight = steps[of_class]->times[at.stream.index()][at.entry];
   for (const Member& member : members(of_class, at)) {
     flight.begin = std::max(flight.begin, steps[member.of_class]->times[member.at.stream.index()][at.entry].begin);
   }
@@ -100,9 +99,8 @@ std::vector<ClassTimes> class_times(const PlayedClasses& played) {
       const plan::Stream& stream = plan.streams[s].stream;
       if (!stream.compute && plan.graph->is_local(stream.channel)) continue;
       for (std::uint32_t e = 0; e < plan.streams[s].entries.size(); ++e) {
-        const plan::TaskTime& time = step.times[s][e];
         if (stream.compute) {
-          computing.push_back({time.begin, time.end});
+          computing.push_back(step.times[s][e]);
         } else {
           communicating.push_back(played.flight(k, {plan::StreamId(s), e}));
         }

@@ -17,8 +17,7 @@ bool is_small(const graph::Task& task) {
 
 /// A small computation whose result only collectives read.
 bool prepares(const graph::Graph& graph, graph::TaskId task) {
-  return is_small(graph.task(task)) && std::ranges::all_of(graph.out_edges(task), [&](std::uint32_t index) {
-           const graph::Edge& edge = graph.edges()[index];
+  return is_small(graph.task(task)) && std::ranges::all_of(graph.out_edges(task), [&](const graph::Edge& edge) {
            return edge.distance != 0 || graph::is_collective(graph.task(edge.to).operation);
          });
 }
@@ -184,8 +183,7 @@ std::string_view identifier_of(ExposureCause cause) {
 }
 
 bool is_local(const graph::Graph& graph, graph::TaskId task) {
-  return is_small(graph.task(task)) && std::ranges::none_of(graph.out_edges(task), [&](std::uint32_t index) {
-           const graph::Edge& edge = graph.edges()[index];
+  return is_small(graph.task(task)) && std::ranges::none_of(graph.out_edges(task), [&](const graph::Edge& edge) {
            const graph::Task& other = graph.task(edge.to);
            return edge.distance == 0 && other.phase == graph.task(task).phase && !graph::is_collective(other.operation);
          });

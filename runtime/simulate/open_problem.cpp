@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "graph/analysis.h"
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "graph/meetings.h"
 #include "graph/opaque_graph.h"
 #include "runtime/cost/recorded_costs.h"
@@ -132,10 +132,8 @@ class ClassWriter {
 };
 
 graph::OpenContention contention_of(const cost::Machine& machine, int compute_streams) {
-  graph::OpenContention contention{.compute_streams = compute_streams};
+  graph::OpenContention contention{.compute_streams = compute_streams, .slowdowns = machine.slowdowns};
   if (machine.shared_cores) contention.shared_cores = machine.cores;
-  for (const cost::Slowdown& each : machine.slowdowns)
-    contention.slowdowns.push_back({each.compute, each.collective, each.factor});
   return contention;
 }
 
@@ -208,8 +206,7 @@ Problem open_problem(const graph::OpenGraph& open, const OpenChoices& choices) {
     if (open.contention) {
       problem.machine.shared_cores = open.contention->shared_cores.has_value();
       problem.machine.cores = open.contention->shared_cores.value_or(problem.machine.cores);
-      for (const graph::OpenSlowdown& each : open.contention->slowdowns)
-        problem.machine.slowdowns.push_back({each.compute, each.collective, each.factor});
+      problem.machine.slowdowns = open.contention->slowdowns;
     }
   }
   int streams = 1;  // on which computations were recorded, of the class that has most

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -55,7 +56,7 @@ class Remedies {
       const RemedyKind kind = all.front().remedy.kind;
       const auto rest =
           std::ranges::stable_partition(all, [&](const Ranked& each) { return each.remedy.kind == kind; });
-      group.remedies.push_back(best_of({all.begin(), rest.begin()}));
+      group.remedies.push_back(best_of({std::make_move_iterator(all.begin()), std::make_move_iterator(rest.begin())}));
       all.erase(all.begin(), rest.begin());
     }
     if (members.front().cause == ExposureCause::memory_limit) {

@@ -1,5 +1,5 @@
-// The search for remedies of exposed collectives: candidates are ranked by a timetable, and the best are simulated; and
-// the remedies that were chosen, applied together to the plan that they were found for.
+// Remedies of exposed collectives. The search ranks candidates by a timetable and simulates the best ones; remedies
+// that a person chooses are applied together to the plan that they were found for.
 #pragma once
 
 #include <cstddef>

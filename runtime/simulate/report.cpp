@@ -14,6 +14,7 @@
 #include "base/median.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/compile/compile_plan.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::simulate {
 namespace {
@@ -133,10 +134,7 @@ SimulationOptions simulation_options(const Problem& problem) {
 
 void simulate_again(Report& report, const Problem& problem) {
   const SimulationOptions options = simulation_options(problem);
-  report.costs.clear();
-  for (const ClassReport& each : report.classes) {
-    report.costs.push_back(policy::costs_of(each.graph(), problem.options));
-  }
+  report.costs = policy::costs_of_each(report.graphs(), problem.options);
   report.simulation = simulate(report.plans(), report.costs, problem.machine, options);
   report.bounds = lower_bounds(report.graphs(), report.costs, problem.machine, problem.options.compute_streams,
                                options.link_of_channel);
@@ -163,10 +161,9 @@ Report report_plan(const Problem& problem, const policy::NamedPolicy& policy) {
 
 ProblemBounds bounds_of(const Problem& problem) {
   ProblemBounds result;
-  for (const auto& graph : problem.classes) {
+  for (const auto& graph : problem.classes)
     result.graphs.push_back(plan::rewrite(graph, problem.rewrites, problem.options.weight_layouts));
-    result.costs.push_back(policy::costs_of(*result.graphs.back(), problem.options));
-  }
+  result.costs = policy::costs_of_each(result.graphs, problem.options);
   result.bounds = lower_bounds(result.graphs, result.costs, problem.machine, problem.options.compute_streams,
                                simulation_options(problem).link_of_channel);
   result.alone = alone_times(*result.graphs.front(), result.costs.front());

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/grid.h"
-#include "graph/rank_classes.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/rewrite.h"

@@ -79,8 +79,7 @@ std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task, Dep
   while (!open.empty()) {
     const graph::TaskId next = open.back();
     open.pop_back();
-    for (const std::uint32_t index : graph.out_edges(next)) {
-      const graph::Edge& edge = graph.edges()[index];
+    for (const graph::Edge& edge : graph.out_edges(next)) {
       if (edge.distance != 0 || found[edge.to.index()]) continue;
       if (by == Dependence::data && edge.reason == graph::EdgeReason::recorded_order) continue;
       found[edge.to.index()] = true;

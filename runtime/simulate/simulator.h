@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/grid.h"
-#include "graph/rank_classes.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/plan.h"

@@ -1,5 +1,5 @@
-// What the tasks of a rank class ask of their links and cores, in the form in which the rates of running tasks are
-// computed from it at every event.
+// What the tasks of a rank class ask of their links and cores, and how tasks that run at the same time share them: the
+// data from which the rates of running tasks are computed at every event.
 #pragma once
 
 #include <cstddef>
@@ -84,7 +84,7 @@ struct ClassLoads {
   /// links. With `directions`, messages use one direction of a link, and collectives both.
   ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> of_streams, const cost::TaskCosts& costs,
              const cost::Machine* machine, const std::vector<int>& link_of_channel, bool directions);
-  /// So many local queues, whose tasks have no effect on each other; each runs task 0, for as long as it is told.
+  /// Local queues, whose tasks have no effect on each other. Each runs task 0, for as long as it is told.
   explicit ClassLoads(std::size_t queues) : tasks(1), streams(queues, {.compute = false, .local = true}) {}
   /// A message takes its Send's time: its Receive has the Send's use of the link and rate beside computations.
   void receive(std::size_t task, const TaskLoad& send, double cpu_ns);

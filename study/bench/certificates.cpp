@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "base/text/json_object.h"
 #include "inspect/formats/graph_file.h"
-#include "runtime/simulate/certify/case_splits.h"
 
 namespace weft::study {
 namespace {
@@ -40,8 +39,8 @@ JsonObject adjustment_json(const simulate::Adjustment& adjustment) {
 /// Milestones as classes and tasks in turn, charges as four numbers each: many of both would fill a file otherwise.
 JsonObject milestones_json(const simulate::MilestoneProof& proof) {
   std::vector<std::uint32_t> tasks;
-  for (const simulate::StepModel::Task& each : proof.milestones) {
-    tasks.push_back(each.class_index);
+  for (const graph::ClassTask& each : proof.milestones) {
+    tasks.push_back(each.of_class);
     tasks.push_back(each.task);
   }
   std::vector<JsonObject> loads;

@@ -167,9 +167,8 @@ StepNeeds StepBounds::needs(const AxisOrder& order) const {
       needs.compute_ns += costs.ns[i];
     }
   }
-  const simulate::Bounds bounds =
-      simulate::lower_bounds({&kinds_, 1}, {&costs, 1}, problem.machine, problem.options.compute_streams,
-                             simulate::simulation_options(problem).link_of_channel);
+  const simulate::Bounds bounds = simulate::lower_bounds(
+      {&kinds_, 1}, {&costs, 1}, problem.machine, problem.options.compute_streams, problem.options.link_of_channel);
   const std::int64_t classes = run.config.grid.pipe;
   // Not the critical path: a kind's tasks are summed up here, although streams may share them.
   needs.least_ns = std::max({bounds.work, bounds.energy, bounds.contention}) / static_cast<double>(classes);

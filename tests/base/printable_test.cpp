@@ -5,8 +5,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
-#include "tests/base/environment_variable.h"
 #include "tests/base/pseudo_terminal.h"
 
 namespace weft {
@@ -63,6 +63,15 @@ TEST(StyledText, HasAPlainAndAColouredForm) {
   EXPECT_EQ(styled_sample().coloured(), "a \x1b[1mb\x1b[0m\x1b[32m\\x1b[2J\x1b[0m c\n");
   EXPECT_TRUE(StyledText().empty());
   EXPECT_TRUE(StyledText("").empty());
+}
+
+TEST(StyledText, EachEmphasisLooksDifferent) {
+  std::set<std::string> seen;
+  for (const Emphasis emphasis :
+       {Emphasis::none, Emphasis::heading, Emphasis::good, Emphasis::bad, Emphasis::error, Emphasis::warning}) {
+    EXPECT_TRUE(seen.insert(StyledText().add("x", emphasis).coloured()).second) << static_cast<int>(emphasis);
+  }
+  EXPECT_TRUE(seen.contains("x"));
 }
 
 TEST(StyledText, IsColouredOnATerminalAlone) {

@@ -1,4 +1,4 @@
-// A terminal that a test observes from outside.
+// A terminal that a test observes from outside, and the environment in which it stands.
 #pragma once
 
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 #include <string>
 
 namespace weft::testing {
@@ -65,6 +66,26 @@ class PseudoTerminal {
   int outside_;
   std::string name_;
   std::FILE* screen_ = nullptr;
+};
+
+/// A variable of the environment for the length of a test. Restores the former value at its end. No value: unset.
+class EnvironmentVariable {
+ public:
+  EnvironmentVariable(const char* name, const std::optional<std::string>& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    set(value);
+  }
+  ~EnvironmentVariable() { set(before_); }
+  EnvironmentVariable(const EnvironmentVariable&) = delete;
+  EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
+
+ private:
+  void set(const std::optional<std::string>& value) const {
+    value ? ::setenv(name_, value->c_str(), 1) : ::unsetenv(name_);
+  }
+
+  const char* const name_;
+  std::optional<std::string> before_;
 };
 
 }  // namespace weft::testing

@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/utf8.h"
-#include "tests/base/environment_variable.h"
 #include "tests/base/pseudo_terminal.h"
 
 namespace weft {

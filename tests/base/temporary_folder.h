@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -33,6 +34,13 @@ class TemporaryFolder {
     std::filesystem::create_directories(path(name).parent_path());
     std::ofstream(path(name), std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
     return path(name).string();
+  }
+  /// The names in a folder.
+  static std::set<std::string> names(const std::filesystem::path& folder) {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      found.insert(entry.path().filename().string());
+    return found;
   }
   static std::string read(const std::filesystem::path& file) {
     std::ifstream stream(file, std::ios::binary);

@@ -56,7 +56,7 @@ TEST(ValidUtf8, KeepsTextAsItIs) {
   EXPECT_EQ(made_valid(""), "");
 }
 
-// The numbers of U+FFFD are those of Python's bytes.decode("utf-8", "replace").
+// As many U+FFFD as Python's bytes.decode("utf-8", "replace") writes.
 TEST(ValidUtf8, ReplacesTheLongestBeginningOfACharacter) {
   const std::string r = "\xEF\xBF\xBD";
   EXPECT_EQ(made_valid("a\xFFz"), "a" + r + "z");

@@ -17,18 +17,13 @@ constexpr std::size_t kBytes = 200'000;
 class TruncatedData : public ::testing::TestWithParam<const char*> {
  protected:
   TruncatedData() {
-    const bool ids = is_bin(GetParam());
+    const bool ids = std::string_view(GetParam()).ends_with(".bin");
     for (std::size_t i = 0; i < kBytes; ++i) {
       content_ += ids && i % 2 == 1 ? '\0' : static_cast<char>('a' + i / 2 % 23);  // 16-bit ids
     }
   }
-  static bool is_bin(std::string_view name) { return name.ends_with(".bin"); }
-
-  /// A file that a run can read, replacing any earlier content.
-  std::string whole_file(const std::string& name) const { return folder_.write(name, content_); }
-  std::vector<std::string> endless_training(std::vector<std::string> more) const {
-    more.insert(more.end(), {"--steps", "100000000"});
-    return testing::tiny_training(run_dir_, more);
+  std::vector<std::string> endless_training(const std::vector<std::string>& more) const {
+    return testing::tiny_training(run_dir_, testing::joined(more, {"--steps", "100000000"}));
   }
   /// Truncates the file while the run reads it.
   static void expect_fault(testing::ChildProcess& child, const std::string& run_dir, const std::string& file) {
@@ -50,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TruncatedData, ::testing::Values("ids.bin", "tex
 
 TEST_P(TruncatedData, EndsTheRunAndIsNamed) {
   for (const std::string ranks : {"1", "2"}) {
-    const std::string data = whole_file(GetParam());
+    const std::string data = folder_.write(GetParam(), content_);
     testing::ChildProcess child(endless_training({"--data", data, "--ranks", ranks}));
     expect_fault(child, run_dir_, data);
     std::filesystem::remove_all(run_dir_);
@@ -59,13 +54,14 @@ TEST_P(TruncatedData, EndsTheRunAndIsNamed) {
 
 // The training thread reads the data of evaluations.
 TEST_P(TruncatedData, OfAnEvaluationEndsTheRunAndIsNamed) {
-  const std::string data = whole_file(GetParam()), held_out = whole_file(std::string("held-out-") + GetParam());
+  const std::string data = folder_.write(GetParam(), content_);
+  const std::string held_out = folder_.write(std::string("held-out-") + GetParam(), content_);
   testing::ChildProcess child(endless_training({"--data", data, "--val-data", held_out, "--eval-every", "1"}));
   expect_fault(child, run_dir_, held_out);
 }
 
 TEST_P(TruncatedData, OfAJobOfMpirunEndsItAndIsNamed) {
-  const std::string data = whole_file(GetParam());
+  const std::string data = folder_.write(GetParam(), content_);
   testing::ChildProcess child(testing::under_mpirun(2, endless_training({"--data", data})));
   expect_fault(child, run_dir_, data);
 }

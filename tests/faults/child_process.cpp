@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <sstream>
 #include <thread>
 
 #include "tests/base/temporary_folder.h"
+#include "tests/train/model_arrays.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace weft::testing {
 namespace {
@@ -89,17 +90,12 @@ Ending ChildProcess::wait(std::chrono::seconds limit) {
 }
 
 std::optional<pid_t> ChildProcess::descendant(const std::string& variable) const {
-  const std::string children = TemporaryFolder::read(std::filesystem::path("/proc") / std::to_string(id_) / "task" /
-                                                     std::to_string(id_) / "children");
-  std::size_t at = 0;
-  while (at < children.size()) {
-    const std::size_t end = children.find(' ', at);
-    const std::string id = children.substr(at, end - at);
+  const std::string id_text = std::to_string(id_);
+  std::istringstream children(TemporaryFolder::read("/proc/" + id_text + "/task/" + id_text + "/children"));
+  for (std::string id; children >> id;) {
     // Variables are separated by zero bytes.
-    const std::string environment = '\0' + TemporaryFolder::read(std::filesystem::path("/proc") / id / "environ");
+    const std::string environment = '\0' + TemporaryFolder::read("/proc/" + id + "/environ");
     if (environment.find('\0' + variable + '\0') != std::string::npos) return std::stoi(id);
-    if (end == std::string::npos) break;
-    at = end + 1;
   }
   return std::nullopt;
 }
@@ -130,6 +126,13 @@ bool trains(ChildProcess& child, const std::string& run_dir) {
   return waited && child.running();
 }
 
+std::int64_t loaded_step(const std::filesystem::path& run_dir) {
+  const std::filesystem::path latest = train::find_checkpoint(run_dir);
+  const train::CheckpointInfo info = train::read_checkpoint_info(latest);
+  train::load_checkpoint(latest, ModelArrays(info.model, DType::f32, 0).states());
+  return info.step;
+}
+
 std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more) {
   std::vector<std::string> command = {WEFT_EXECUTABLE, "train", "--run-dir", run_dir};
   std::istringstream flags(
@@ -139,17 +142,14 @@ std::vector<std::string> tiny_training(const std::string& run_dir, const std::ve
   if (std::ranges::find(more, "--data") == more.end()) {
     command.insert(command.end(), {"--data", WEFT_SOURCE_DIR "/docs/design.md"});
   }
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  return joined(command, more);
 }
 
 std::vector<std::string> under_mpirun(int ranks, const std::vector<std::string>& command,
                                       const std::vector<std::string>& mpirun_options) {
-  std::vector<std::string> words = {WEFT_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
-  words.insert(words.end(), mpirun_options.begin(), mpirun_options.end());
-  words.insert(words.end(), {"-np", std::to_string(ranks)});
-  words.insert(words.end(), command.begin(), command.end());
-  return words;
+  const std::vector<std::string> words =
+      joined({WEFT_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"}, mpirun_options);
+  return joined(joined(words, {"-np", std::to_string(ranks)}), command);
 }
 
 }  // namespace weft::testing

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,7 +15,7 @@
 
 namespace weft::testing {
 
-/// The environment of a child, and the resources that it is denied, like those of a restricted user or a small disk.
+/// The environment of a child, and what it is denied, as a restricted user is or one with a small disk.
 struct ChildSurroundings {
   std::string folder = ".";
   std::optional<std::uint64_t> file_bytes = {};  // writes beyond this size fail with EFBIG
@@ -70,6 +71,9 @@ inline std::vector<std::string> joined(std::vector<std::string> words, const std
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
+
+/// Loads the latest complete checkpoint with all checks and returns its step.
+std::int64_t loaded_step(const std::filesystem::path& run_dir);
 
 /// `weft train` with `more` arguments, of a text unless they name data, on a model so small that most of the time is
 /// the start.

@@ -14,18 +14,13 @@ namespace {
 
 /// One rank for each command.
 std::vector<std::string> two_programs(const std::vector<std::string>& first, const std::vector<std::string>& second) {
-  std::vector<std::string> words = testing::under_mpirun(1, first);
-  words.insert(words.end(), {":", "-np", "1"});
-  words.insert(words.end(), second.begin(), second.end());
-  return words;
+  return testing::joined(testing::joined(testing::under_mpirun(1, first), {":", "-np", "1"}), second);
 }
 
 /// Two ranks, each in its own folder, as on two machines without a shared disk.
 std::vector<std::string> two_folders(const testing::TemporaryFolder& folder, const std::vector<std::string>& command) {
-  std::vector<std::string> words = testing::under_mpirun(1, command, {"-wdir", folder.path("0").string()});
-  words.insert(words.end(), {":", "-wdir", folder.path("1").string(), "-np", "1"});
-  words.insert(words.end(), command.begin(), command.end());
-  return words;
+  const auto first = testing::under_mpirun(1, command, {"-wdir", folder.path("0").string()});
+  return testing::joined(testing::joined(first, {":", "-wdir", folder.path("1").string(), "-np", "1"}), command);
 }
 
 class DifferingRanks : public ::testing::Test {
@@ -33,12 +28,13 @@ class DifferingRanks : public ::testing::Test {
   std::vector<std::string> training(const std::vector<std::string>& more) const {
     return testing::tiny_training(folder_.path("run").string(), testing::joined({"--steps", "2"}, more));
   }
-  void expect_refused(const std::vector<std::string>& command, std::initializer_list<std::string_view> parts) const {
+  void expect_refused(const std::vector<std::string>& command, std::initializer_list<std::string_view> parts,
+                      const char* run = "run") const {
     testing::ChildProcess job(command);
     EXPECT_EQ(job.wait().exit_code, 2);
     EXPECT_TRUE(has_parts(job.errors(), parts));
     EXPECT_EQ(job.output(), "");
-    EXPECT_FALSE(std::filesystem::exists(folder_.path("run")));
+    EXPECT_FALSE(std::filesystem::exists(folder_.path(run)));
   }
   const testing::TemporaryFolder folder_;
 };
@@ -79,18 +75,12 @@ class DifferingFolders : public DifferingRanks {
   DifferingFolders() {
     for (const char* file : {"0/text", "1/text"}) folder_.write(file, kText);
   }
-  std::vector<std::string> training_there(std::vector<std::string> more) const {
-    more.insert(more.end(), {"--data", "text", "--steps", "2"});
-    return two_folders(folder_, testing::tiny_training("run", more));
+  std::vector<std::string> training_there(const std::vector<std::string>& more) const {
+    return two_folders(folder_,
+                       testing::tiny_training("run", testing::joined(more, {"--data", "text", "--steps", "2"})));
   }
   void expect_refused_there(const std::vector<std::string>& more, std::initializer_list<std::string_view> parts) const {
-    testing::ChildProcess job(training_there(more));
-    const testing::Ending ending = job.wait();
-    EXPECT_TRUE(ending.in_time);
-    EXPECT_EQ(ending.exit_code, 2);
-    EXPECT_TRUE(has_parts(job.errors(), parts));
-    EXPECT_EQ(job.output(), "");
-    EXPECT_FALSE(std::filesystem::exists(folder_.path("1/run")));
+    expect_refused(training_there(more), parts, "1/run");
   }
   inline static const std::string kText = [] {
     std::string text;
@@ -159,11 +149,8 @@ TEST_F(DifferingFolders, ByTheCheckpointThatTheyEvaluate) {
     ASSERT_EQ(one.wait().exit_code, 0) << one.errors();
   }
   folder_.write("1/text", kText);
-  testing::ChildProcess job(two_folders(folder_, {WEFT_EXECUTABLE, "eval", "run"}));
-  EXPECT_EQ(job.wait().exit_code, 2);
-  EXPECT_TRUE(
-      has_parts(job.errors(), {"weft: error: rank 1 has manifest digest = ", ", rank 0 has manifest digest = "}));
-  EXPECT_EQ(job.output(), "");
+  expect_refused(two_folders(folder_, {WEFT_EXECUTABLE, "eval", "run"}),
+                 {"weft: error: rank 1 has manifest digest = ", ", rank 0 has manifest digest = "});
 }
 
 }  // namespace

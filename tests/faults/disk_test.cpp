@@ -12,7 +12,6 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "tests/faults/loaded_checkpoint.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace weft {
@@ -44,8 +43,8 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
-std::ptrdiff_t entries(const fs::path& folder) {
-  return std::distance(fs::directory_iterator(folder), {});
+std::set<std::string> names(const fs::path& folder) {
+  return testing::TemporaryFolder::names(folder);
 }
 
 /// The size in bytes of the largest file in a folder.
@@ -72,7 +71,7 @@ TEST_F(Disk, TooSmallForTheFirstCheckpointIsRefusedBeforeTraining) {
     EXPECT_EQ(child.wait().exit_code, 2);
     EXPECT_TRUE(has_parts(child.errors(), {"the first checkpoint needs ", "small/run' has ", " free", "fix: "}));
     EXPECT_EQ(child.output(), "");
-    EXPECT_EQ(entries(folder_.path("small")), 0);
+    EXPECT_TRUE(fs::is_empty(folder_.path("small")));
   }
 }
 
@@ -87,7 +86,7 @@ TEST_F(Disk, ThatBecomesTooSmallEndsTheRunAndKeepsTheLastCheckpoint) {
   EXPECT_TRUE(has_parts(child.errors(), {"rank 0: checkpoint '", "can't be written: it needs ", " free"}));
   const auto complete = train::complete_checkpoints(run_dir);
   ASSERT_FALSE(complete.empty());
-  EXPECT_EQ(static_cast<std::size_t>(entries(train::checkpoints_of(run_dir))), complete.size());
+  EXPECT_EQ(names(train::checkpoints_of(run_dir)).size(), complete.size());
   EXPECT_EQ(testing::loaded_step(run_dir), complete.back().step);
 }
 
@@ -105,7 +104,7 @@ TEST_F(Disk, FullWhileWritingLeavesNoDebris) {
                                 {.file_bytes = largest_file(train::find_checkpoint(run_dir_)) - 1, .as_nobody = false});
     EXPECT_EQ(child.wait().exit_code, 3);
     EXPECT_TRUE(has_parts(child.errors(), {"optimizer.safetensors' can't be written: File too large"}));
-    EXPECT_EQ(entries(train::checkpoints_of(run_dir_)), 1);
+    EXPECT_EQ(names(train::checkpoints_of(run_dir_)).size(), 1U);
     EXPECT_EQ(testing::loaded_step(run_dir_), 2);
     fs::remove_all(run_dir_);
   }
@@ -130,14 +129,7 @@ TEST_F(Disk, AReadOnlyRunFolderIsRefusedBeforeTraining) {
   if (ending.exit_code == 127) GTEST_SKIP() << "another user can't run " << WEFT_EXECUTABLE;
   EXPECT_EQ(ending.exit_code, 2);
   EXPECT_TRUE(has_parts(child.errors(), {"run", "Permission denied", "fix: --run-dir"}));
-  EXPECT_EQ(entries(run_dir_), 0);
-}
-
-/// The names in a folder.
-std::set<std::string> names(const fs::path& folder) {
-  std::set<std::string> found;
-  for (const auto& entry : fs::directory_iterator(folder)) found.insert(entry.path().filename().string());
-  return found;
+  EXPECT_TRUE(fs::is_empty(run_dir_));
 }
 
 TEST_F(Disk, FullWhileExportingLeavesNothing) {

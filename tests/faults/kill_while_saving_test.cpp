@@ -14,7 +14,6 @@
 
 #include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "tests/faults/loaded_checkpoint.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace weft {

@@ -11,7 +11,6 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "tests/faults/loaded_checkpoint.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace weft {
@@ -55,10 +54,11 @@ class LongEvaluation : public ::testing::Test {
       text += "a loom of yarn, warp and weft, a loom of yarn, warp and weft\n";
     folder_.write("held-out", text);
   }
-  std::vector<std::string> training(std::vector<std::string> more) const {
-    more.insert(more.end(), {"--val-data", folder_.path("held-out").string(), "--eval-sequences", "0", "--steps",
-                             "100000000", "--watchdog", "0"});
-    return testing::tiny_training(run_dir_, more);
+  std::vector<std::string> training(const std::vector<std::string>& more) const {
+    return testing::tiny_training(
+        run_dir_, testing::joined({"--val-data", folder_.path("held-out").string(), "--eval-sequences", "0", "--steps",
+                                   "100000000", "--watchdog", "0"},
+                                  more));
   }
   /// The drawing is the last file written before the first evaluation.
   bool evaluates(testing::ChildProcess& child) const {
@@ -81,9 +81,7 @@ TEST_F(LongEvaluation, IsCutShortByASignal) {
     testing::ChildProcess child(training({"--ranks", ranks}));
     ASSERT_TRUE(evaluates(child)) << child.errors();
     child.send(SIGTERM);
-    const testing::Ending ending = child.wait(std::chrono::seconds(30));
-    ASSERT_TRUE(ending.in_time);
-    EXPECT_EQ(ending.exit_code, 0) << child.errors();
+    ASSERT_EQ(child.wait(std::chrono::seconds(30)).exit_code, 0) << child.errors();
     EXPECT_TRUE(has_parts(child.output(), {"by a signal after step 1 of 100000000"}));
     expect_one_step_without_a_held_out_loss();
     std::filesystem::remove_all(run_dir_);
@@ -98,9 +96,7 @@ TEST_F(LongEvaluation, IsCutShortOnAllProcesses) {
     const auto rank = job.descendant("OMPI_COMM_WORLD_RANK=" + listener);
     ASSERT_TRUE(rank.has_value());
     ASSERT_EQ(::kill(*rank, SIGTERM), 0);
-    const testing::Ending ending = job.wait(std::chrono::seconds(30));
-    ASSERT_TRUE(ending.in_time);
-    EXPECT_EQ(ending.exit_code, 0) << job.errors();
+    ASSERT_EQ(job.wait(std::chrono::seconds(30)).exit_code, 0) << job.errors();
     expect_one_step_without_a_held_out_loss();
     std::filesystem::remove_all(run_dir_);
   }
@@ -108,9 +104,7 @@ TEST_F(LongEvaluation, IsCutShortOnAllProcesses) {
 
 TEST_F(LongEvaluation, IsCutShortByTheTimeLimit) {
   testing::ChildProcess child(training({"--max-time", "0.5", "--ranks", "2"}));
-  const testing::Ending ending = child.wait(std::chrono::seconds(30));
-  ASSERT_TRUE(ending.in_time);
-  EXPECT_EQ(ending.exit_code, 0) << child.errors();
+  ASSERT_EQ(child.wait(std::chrono::seconds(30)).exit_code, 0) << child.errors();
   EXPECT_TRUE(has_parts(child.output(), {"by --max-time after step 1 of 100000000"}));
   expect_one_step_without_a_held_out_loss();
 }
@@ -129,8 +123,7 @@ TEST_F(LongEvaluation, OfACheckpointEndsWithoutALoss) {
                                "--eval-sequences", "0", "--ranks", "2"});
   ASSERT_TRUE(testing::wait_until([&] { return catches_sigterm(child.id()) || !child.running(); }));
   child.send(SIGTERM);
-  const testing::Ending ending = child.wait(std::chrono::seconds(30));
-  EXPECT_EQ(ending.exit_code, 3);
+  EXPECT_EQ(child.wait(std::chrono::seconds(30)).exit_code, 3);
   EXPECT_TRUE(has_parts(child.errors(), {"stopped by a signal after ", " batches"}));
   EXPECT_EQ(child.output(), "");
 }

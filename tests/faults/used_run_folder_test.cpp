@@ -10,7 +10,7 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "tests/faults/loaded_checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace weft {
 namespace {

@@ -49,7 +49,8 @@ TEST_F(CudaGrid, GridsThatShareTheGpu) {
 TEST_F(CudaGrid, SchedulesDontChangeBits) {
   const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, graph::Grid{2, 1, 2, 1});
   const testing::GridOutcome first = testing::run_grid(testing::on_gpu(run));
-  testing::expect_equal_under_policies(testing::on_gpu(run), first);
+  testing::expect_equal_under_policies(testing::on_gpu(run), first,
+                                       {"serial", "axonn", "fsdp", "critical-path", "lhs", "random"});
 }
 
 // The graph decides which products have an epilogue, so the bits are equal for all its schedules and rewrites.

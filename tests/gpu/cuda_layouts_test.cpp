@@ -8,8 +8,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/gemm/gemm.h"
-#include "kernels/cuda/gemm/transpose.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "tests/gpu/gpu_test.h"

@@ -1,5 +1,6 @@
 // Grids of ranks in one process, each with its own GPU and NCCL collectives. Skipped if there are too few GPUs.
 #include <gtest/gtest.h>
+#include <nccl.h>
 
 #include <atomic>
 #include <cstdint>
@@ -8,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/groups.h"
+#include "graph/grid.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/execute/cuda/nccl_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
@@ -91,8 +93,7 @@ TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
       execute::CudaDevice device(0);
       EXPECT_THROW(execute::NcclTransport(world, std::nullopt, device, {.peers_come = 0.05}), comm::PeerLost);
     } else {
-      std::vector<std::byte> id;
-      world.broadcast(id, 0);
+      (void)comm::of_ranks(world, ncclUniqueId{});
     }
     world.barrier();
   };

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "tests/gpu/operation_case.h"
-#include "tests/kernels/document_starts.h"
 
 namespace weft {
 namespace {

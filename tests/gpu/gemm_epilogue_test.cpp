@@ -77,8 +77,7 @@ TEST_F(GemmEpilogues, OfOddRowsRunBehindTheProduct) {
   EXPECT_THROW(cuda::GemmWithEpilogue(library_, key, a, b, c, nullptr, nullptr, nullptr), std::logic_error);
 }
 
-// Side matrices that no plan uses yet: their values are those of kernels after the product. A library need not have
-// them.
+// Side matrices that no plan uses yet hold what kernels after the product would compute. A library need not have them.
 TEST_F(GemmEpilogues, AWeightGradientSumsItsRows) {
   const Matrix a = matrix(kK, kM), b = matrix(kK, kN), c = matrix(kM, kN, DType::f32), c2 = matrix(kM, kN, DType::f32);
   const Matrix sums = matrix(1, kM, DType::f32), sums2 = matrix(1, kM, DType::f32);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/device_team.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/device/transport.h"
 #include "tests/gpu/gpu_test.h"
@@ -38,7 +38,7 @@ inline GridRun on_gpu(GridRun run, bool graphs = false) {
     auto team = execute::make_team(world, [&] {
       return std::make_shared<execute::DeviceTeam>(execute::make_cuda_device(0), world.size(), grid, options);
     });
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+    return execute::make_device_executor(std::move(team), world, state);
   };
   return run;
 }
@@ -53,7 +53,7 @@ inline GridRun in_own_teams(GridRun run, const execute::DeviceExecutorOptions& o
     auto device = execute::make_cuda_device(ordinal.value_or(world.rank()));
     auto transport = make_transport(world, grid, *device);
     auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+    return execute::make_device_executor(std::move(team), world, state);
   };
   return run;
 }

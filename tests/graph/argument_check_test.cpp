@@ -8,21 +8,17 @@
 #include "graph/graph.h"
 #include "tests/base/messages.h"
 #include "tests/graph/every_operation.h"
-#include "tests/graph/schema_graph.h"
 
 namespace weft::graph {
 namespace {
 
+using testing::contains;
 using testing::TaskOfSchema;
 
 /// The builder's message about a task; "" if it accepts the task.
 std::string refusal(const TaskOfSchema& made, Arguments arguments = Arguments::of_schema) {
   GraphBuilder builder(arguments);
   return testing::message_of<std::logic_error>([&] { made.add_to(builder); });
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// Spoils each argument of every operation in turn; `spoil` returns whether it could.
@@ -36,8 +32,8 @@ void expect_each_is_refused(const std::function<bool(TaskOfSchema&, std::size_t 
         TaskOfSchema spoiled = made;
         if (!spoil(spoiled, i)) continue;
         const std::string text = refusal(spoiled);
-        EXPECT_TRUE(says(text, "argument " + std::string(made.rows[i].name) + " is ")) << text;
-        EXPECT_TRUE(says(text, "'made' (" + std::string(kind_name(operation)) + ")")) << text;
+        EXPECT_TRUE(contains(text, "argument " + std::string(made.rows[i].name) + " is ")) << text;
+        EXPECT_TRUE(contains(text, "'made' (" + std::string(kind_name(operation)) + ")")) << text;
         EXPECT_EQ(refusal(spoiled, Arguments::of_any_form), "");
         ++spoiled_arguments;
       }
@@ -72,7 +68,7 @@ TEST(ArgumentCheck, RefusesAMissingArgumentAndOneTooMany) {
     const TaskOfSchema made = testing::task_of_schema("made", operation, DType::f32);
     TaskOfSchema fewer = made, more = made;
     fewer.tensors.pop_back();
-    EXPECT_TRUE(says(refusal(fewer), "argument " + std::string(made.rows.back().name) + " is missing"))
+    EXPECT_TRUE(contains(refusal(fewer), "argument " + std::string(made.rows.back().name) + " is missing"))
         << refusal(fewer);
     more.tensors.push_back({"more", DType::f32, {1}, Role::parameter});
     more.modes.push_back(AccessMode::read);
@@ -110,7 +106,7 @@ TEST(ArgumentCheck, AMasterCopyMayOverwriteTheWeight) {
 
 TEST(ArgumentCheck, RefusesAnEpilogueOfAProductThatIsAdded) {
   Gemm gemm{.m = 2, .n = 3, .k = 5, .accumulate = true, .epilogue = Epilogue::gelu};
-  EXPECT_TRUE(says(refusal(testing::task_of_schema("made", gemm, DType::f32)), "epilogue"));
+  EXPECT_TRUE(contains(refusal(testing::task_of_schema("made", gemm, DType::f32)), "epilogue"));
 }
 
 // A view whose rows aren't adjacent can't be seen as a matrix of another shape.

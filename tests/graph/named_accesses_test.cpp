@@ -52,7 +52,7 @@ TEST(NamedAccesses, GivenInAnyOrderStandInTheSchemas) {
   for (std::size_t i = 0; i < accesses.size(); ++i) EXPECT_EQ(accesses[i].view.tensor, TensorId(i));
 }
 
-TEST(NamedAccesses, MustBeThoseOfTheOperation) {
+TEST(NamedAccesses, MustBeTheOperations) {
   const Gemm gemm{1, 1, 1};
   EXPECT_THROW(accesses_of(gemm, {{"A", at(0)}, {"B", at(1)}}), std::logic_error);
   EXPECT_THROW(accesses_of(gemm, {{"A", at(0)}, {"B", at(1)}, {"C", at(2)}, {"bias", at(3)}}), std::logic_error);

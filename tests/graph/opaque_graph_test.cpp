@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "tests/graph/open_graph_sample.h"
 
 namespace weft::graph {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/graph/two_open_ranks.h"
+#include "tests/graph/open_graph_sample.h"
 
 namespace weft::graph {
 namespace {

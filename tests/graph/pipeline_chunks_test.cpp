@@ -1,8 +1,8 @@
-#include "graph/pipeline_chunks.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "graph/grid.h"
 
 namespace weft::graph {
 namespace {

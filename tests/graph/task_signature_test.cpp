@@ -5,6 +5,14 @@
 namespace weft::graph {
 namespace {
 
+std::string signature_of(const Operation& operation, DType dtype) {
+  GraphBuilder builder(Arguments::of_any_form);
+  const View x = whole(builder, builder.add_tensor({"x", dtype, {1}, Role::parameter}));
+  builder.add_task({"task", operation, {read_write(x)}});
+  const Graph graph = std::move(builder).build();
+  return task_signature(graph, graph.task(TaskId(0)));
+}
+
 TEST(TaskSignature, OfACollectiveTellsItsOperation) {
   const Operation operations[] = {AllReduce{Channel::x, 2, 8},         ReduceScatter{Channel::z_scatter, 4, 5},
                                   AllGather{Channel::z_gather, 3, 1},  Broadcast{Channel::world, 8, 9, 7},
@@ -12,20 +20,11 @@ TEST(TaskSignature, OfACollectiveTellsItsOperation) {
                                   Receive{Channel::receive_next, 0, 6}};
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Operation& operation : operations) {
-      GraphBuilder builder(Arguments::of_any_form);
-      const View x = whole(builder, builder.add_tensor({"x", dtype, {1}, Role::parameter}));
-      builder.add_task({"task", operation, {read_write(x)}});
-      const Graph graph = std::move(builder).build();
-      const std::string signature = task_signature(graph, graph.task(TaskId(0)));
+      const std::string signature = signature_of(operation, dtype);
       const auto read = collective_of_signature(signature);
       ASSERT_TRUE(read.has_value()) << signature;
       EXPECT_EQ(read->dtype, dtype);
-      builder = GraphBuilder(Arguments::of_any_form);
-      builder.add_task({"task",
-                        read->operation,
-                        {read_write(whole(builder, builder.add_tensor({"x", dtype, {1}, Role::parameter})))}});
-      const Graph again = std::move(builder).build();
-      EXPECT_EQ(task_signature(again, again.task(TaskId(0))), signature);
+      EXPECT_EQ(signature_of(read->operation, dtype), signature);
     }
   }
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cpu/attention/attention_decode.h"
+#include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/elementwise/reduce.h"
 #include "kernels/cpu/gemm/gemm.h"

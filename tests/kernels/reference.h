@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -21,12 +22,19 @@ namespace weft::cpu::testing {
 
 using Values = std::vector<double>;
 
-/// n numbers from a normal distribution.
+/// The first n numbers that a seed draws from a normal distribution. Drawn numbers are kept: drawing them again for
+/// each tensor would take most of the time of tests.
 inline Values normal_values(std::int64_t n, std::uint32_t seed, double scale = 1.0) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<double> normal(0.0, scale);
-  Values values(static_cast<std::size_t>(n));
-  for (double& value : values) value = normal(generator);
+  struct Drawn {
+    std::mt19937 generator;
+    std::normal_distribution<double> normal;
+    Values values;
+  };
+  thread_local std::map<std::uint32_t, Drawn> by_seed;
+  auto& [generator, normal, drawn] = by_seed.try_emplace(seed, Drawn{std::mt19937(seed), {}, {}}).first->second;
+  while (std::ssize(drawn) < n) drawn.push_back(normal(generator));
+  Values values(drawn.begin(), drawn.begin() + n);
+  for (double& value : values) value *= scale;
   return values;
 }
 
@@ -158,27 +166,37 @@ inline void expect_close(const Values& actual, const Values& expected, const Tol
   }
 }
 
-/// C of a product in double precision; `before` holds C's previous values. Rows of A and columns of B are copied, so
-/// that the inner loop is contiguous.
+/// C of a product in double precision; `before` holds C's previous values. The inner loop goes along a row, so that its
+/// sums don't wait for each other.
 inline Values product_in_double(const GemmShape& shape, const Values& a, const Values& b, const Values* bias,
                                 const Values& before) {
-  const auto at = [](const Values& v, std::int64_t i) { return v[static_cast<std::size_t>(i)]; };
-  Values rows, cols, result;
-  for (std::int64_t i = 0; i < shape.m; ++i) {
-    for (std::int64_t p = 0; p < shape.k; ++p) rows.push_back(at(a, shape.trans_a ? p * shape.m + i : i * shape.k + p));
-  }
-  for (std::int64_t j = 0; j < shape.n; ++j) {
-    for (std::int64_t p = 0; p < shape.k; ++p) cols.push_back(at(b, shape.trans_b ? j * shape.k + p : p * shape.n + j));
-  }
-  for (std::int64_t i = 0; i < shape.m; ++i) {
-    for (std::int64_t j = 0; j < shape.n; ++j) {
-      double total = shape.accumulate ? at(before, i * shape.n + j) : 0.0;
-      if (bias != nullptr) total += at(*bias, j);
-      for (std::int64_t p = 0; p < shape.k; ++p) total += at(rows, i * shape.k + p) * at(cols, j * shape.k + p);
-      result.push_back(total);
+  const auto m = static_cast<std::size_t>(shape.m), n = static_cast<std::size_t>(shape.n);
+  const auto k = static_cast<std::size_t>(shape.k);
+  Values result = shape.accumulate ? before : Values(m * n), right = b;
+  for (std::size_t i = 0; shape.trans_b && i < right.size(); ++i) right[i] = b[i % n * k + i / n];
+  for (std::size_t i = 0; i < m; ++i) {
+    double* sums = result.data() + i * n;
+    for (std::size_t j = 0; bias != nullptr && j < n; ++j) sums[j] += (*bias)[j];
+    for (std::size_t p = 0; p < k; ++p) {
+      const double left = a[shape.trans_a ? p * m + i : i * k + p];
+      for (std::size_t j = 0; j < n; ++j) sums[j] += left * right[p * n + j];
     }
   }
   return result;
+}
+
+/// For each of batch·seq tokens, the position in its sequence at which its document starts. Documents of these lengths
+/// follow each other, again and again; they go on from one sequence to the next. Empty without lengths.
+inline std::vector<std::int32_t> starts_of_documents(std::int64_t batch, std::int64_t seq,
+                                                     const std::vector<std::int64_t>& lengths) {
+  std::vector<std::int32_t> starts;
+  std::size_t document = 0;
+  std::int64_t of_document = 0;
+  for (std::int64_t row = 0; !lengths.empty() && row < batch * seq; ++row, ++of_document) {
+    if (of_document == lengths[document]) document = (document + 1) % lengths.size(), of_document = 0;
+    starts.push_back(static_cast<std::int32_t>(std::max<std::int64_t>(0, row % seq - of_document)));
+  }
+  return starts;
 }
 
 inline double dot(const Values& a, const Values& b) {

@@ -30,12 +30,6 @@ StepConfig one_step(const graph::Grid& grid) {
   return step;
 }
 
-graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  graph::Grid grid;
-  grid.x = x, grid.y = y, grid.z = z, grid.data = data;
-  return grid;
-}
-
 // Bytes that linear layers send on each channel.
 std::map<graph::Channel, double> measured(const graph::Graph& graph) {
   std::map<graph::Channel, double> bytes;
@@ -84,18 +78,18 @@ void expect_equal(const std::map<graph::Channel, double>& found, const std::map<
   }
 }
 
+using graph::Grid;
+
 class LinearVolume : public ::testing::TestWithParam<std::pair<Family, graph::Grid>> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Axes, LinearVolume,
-    ::testing::Values(std::pair(Family::gpt2, grid_of(2, 1, 1, 1)), std::pair(Family::gpt2, grid_of(1, 2, 1, 1)),
-                      std::pair(Family::gpt2, grid_of(1, 1, 2, 1)), std::pair(Family::gpt2, grid_of(1, 1, 1, 2)),
-                      std::pair(Family::llama, grid_of(2, 3, 4, 2)), std::pair(Family::gpt2, grid_of(3, 2, 2, 3)),
-                      std::pair(Family::llama, grid_of(1, 4, 2, 1)), std::pair(Family::llama, grid_of(4, 1, 1, 2))),
+    ::testing::Values(std::pair(Family::gpt2, Grid{2, 1, 1, 1}), std::pair(Family::gpt2, Grid{1, 2, 1, 1}),
+                      std::pair(Family::gpt2, Grid{1, 1, 2, 1}), std::pair(Family::gpt2, Grid{1, 1, 1, 2}),
+                      std::pair(Family::llama, Grid{2, 3, 4, 2}), std::pair(Family::gpt2, Grid{3, 2, 2, 3}),
+                      std::pair(Family::llama, Grid{1, 4, 2, 1}), std::pair(Family::llama, Grid{4, 1, 1, 2})),
     [](const auto& info) {
-      const graph::Grid& g = info.param.second;
-      return std::string(to_string(info.param.first)) + "_x" + std::to_string(g.x) + "y" + std::to_string(g.y) + "z" +
-             std::to_string(g.z) + "data" + std::to_string(g.data);
+      return std::string(to_string(info.param.first)) + "_" + testing::name_of(info.param.second);
     });
 
 // Weights are counted once a step, activations once a micro-batch, and scatters as the user asks.
@@ -119,7 +113,7 @@ TEST_P(LinearVolume, IsTheClosedForm) {
 }
 
 TEST(Communication, OtherPartsAreListedApart) {
-  StepConfig step = one_step(grid_of(2, 2, 2, 2));
+  StepConfig step = one_step(Grid{2, 2, 2, 2});
   step.clip = 1;
   std::map<ModelPart, std::int64_t> counts;
   for (const Communication& row : communication_of(*lower_train(wide_model(Family::gpt2), step))) {

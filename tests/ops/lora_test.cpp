@@ -9,14 +9,13 @@
 #include <string_view>
 
 #include "ops/lower.h"
+#include "tests/base/messages.h"
 #include "tests/ops/tiny_model.h"
 
 namespace weft::ops {
 namespace {
 
-bool has_part(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+using testing::contains;
 
 std::int64_t bytes_of_role(const graph::Graph& graph, graph::Role role) {
   std::int64_t bytes = 0;
@@ -45,8 +44,7 @@ class LoraGraph : public ::testing::TestWithParam<Family> {
   StepConfig step_ = testing::tiny_step();
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, LoraGraph, ::testing::Values(Family::gpt2, Family::llama),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Families, LoraGraph, testing::kFamilies, testing::kNameOfParam);
 
 TEST_P(LoraGraph, KeepsNothingOfFrozenWeightsButThem) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -59,7 +57,7 @@ TEST_P(LoraGraph, KeepsNothingOfFrozenWeightsButThem) {
     EXPECT_EQ(bytes_of_role(*graph, graph::Role::gradient), 4 * adapters);
     for (const graph::Tensor& tensor : graph->tensors()) {
       if (tensor.role != graph::Role::optimizer_state) continue;
-      EXPECT_TRUE(has_part(tensor.name, ".lora_")) << tensor.name;
+      EXPECT_TRUE(contains(tensor.name, ".lora_")) << tensor.name;
     }
   }
 }
@@ -71,10 +69,10 @@ TEST_P(LoraGraph, ComputesNoGradientThatNobodyNeeds) {
   int of_adapters = 0;
   for (const graph::Task& task : graph->tasks()) {
     if (task.phase != graph::Phase::backward) continue;
-    EXPECT_FALSE(has_part(task.name, "gemm_dw") || has_part(task.name, "bias_grad") || has_part(task.name, "embed"))
+    EXPECT_FALSE(contains(task.name, "gemm_dw") || contains(task.name, "bias_grad") || contains(task.name, "embed"))
         << task.name;
-    EXPECT_FALSE(has_part(task.name, ".L0.attn.") || has_part(task.name, ".L0.norm")) << task.name;
-    of_adapters += has_part(task.name, ".lora.bwd.gemm_da") ? 1 : 0;
+    EXPECT_FALSE(contains(task.name, ".L0.attn.") || contains(task.name, ".L0.norm")) << task.name;
+    of_adapters += contains(task.name, ".lora.bwd.gemm_da") ? 1 : 0;
   }
   EXPECT_EQ(of_adapters, 2 * adapted_.layers * step_.micro_batches);
 }
@@ -86,7 +84,7 @@ TEST_P(LoraGraph, SendsOnlyGradientsOfAdaptersInAddition) {
     EXPECT_EQ(forward_collectives(*graph), forward_collectives(*lower_train(model_, step_)));
     std::map<graph::Channel, std::int64_t> elements;
     for (const graph::Task& task : graph->tasks()) {
-      if (!has_part(task.name, ".lora_")) continue;
+      if (!contains(task.name, ".lora_")) continue;
       if (const auto* sum = std::get_if<graph::AllReduce>(&task.operation)) elements[sum->channel] += sum->count;
     }
     // On every rank its part of A and B, over the axis that doesn't cut it, and over z and data.

@@ -18,8 +18,7 @@ class OptimizerGraph : public ::testing::TestWithParam<Family> {
   StepConfig step_ = testing::tiny_step();
 };
 
-INSTANTIATE_TEST_SUITE_P(Both, OptimizerGraph, ::testing::Values(Family::gpt2, Family::llama),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Both, OptimizerGraph, testing::kFamilies, testing::kNameOfParam);
 
 TEST_P(OptimizerGraph, EveryGradientAndTheLossAreReducedOnce) {
   step_.grid.data = 2;
@@ -124,7 +123,7 @@ TEST_P(OptimizerGraph, LayersTakeTurnsInABuffer) {
   EXPECT_LT(graph->find_task("mb1.L2.mlp.up.bwd.gemm_dw"), added);
   EXPECT_LT(added, graph->find_task("mb1.L2.mlp.up.weight.bwd.reduce_scatter"));
   EXPECT_EQ(graph->task(added).layer, 3);
-  if (GetParam() == Family::llama) {  // whose head has a matrix of its own
+  if (GetParam() == Family::llama) {  // its head has a matrix of its own
     const graph::TaskId head = graph->find_task("mb1.head.head.weight.bwd.accumulate");
     EXPECT_LT(graph->find_task("mb1.L4.attn.qkv.weight.bwd.reduce_scatter"), head);
     EXPECT_LT(head, graph->find_task("mb1.L3.mlp.down.weight.bwd.reduce_scatter"));

@@ -1,5 +1,3 @@
-#include "ops/transformer.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -17,8 +15,7 @@ class TransformerGraph : public ::testing::TestWithParam<Family> {
   StepConfig step_ = testing::tiny_step();
 };
 
-INSTANTIATE_TEST_SUITE_P(Both, TransformerGraph, ::testing::Values(Family::gpt2, Family::llama),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Both, TransformerGraph, testing::kFamilies, testing::kNameOfParam);
 
 TEST_P(TransformerGraph, TheHeadIsTheEmbeddingWhenTied) {
   for (const bool tied : {false, true}) {

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <exception>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -36,4 +36,15 @@ class ForwardingWorld : public comm::World {
   comm::World& inner_;
 };
 
+/// The ranks of a world as if they were on several nodes: in order, `on_node` on each.
+class RanksOnNodes final : public ForwardingWorld {
+ public:
+  RanksOnNodes(comm::World& inner, int on_node) : ForwardingWorld(inner), on_node_(on_node) {}
+  int ranks_on_node() const override { return on_node_; }
+  int rank_on_node() const override { return rank() % on_node_; }
+
+ private:
+  int on_node_;
+};
+
 }  // namespace weft::testing

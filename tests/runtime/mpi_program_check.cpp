@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
-#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/device_team.h"
 #include "runtime/execute/device/transport.h"
 #include "runtime/execute/program/program.h"
 #include "runtime/policy/catalog/policies.h"
@@ -52,7 +52,7 @@ std::unique_ptr<execute::Executor> staged_executor(comm::World& world, const exe
   auto device = make_fake_device({.seed = static_cast<std::uint64_t>(world.rank()) + 1});
   auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, std::nullopt, options,
                                                     execute::make_staged_transport(world, std::nullopt));
-  return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+  return execute::make_device_executor(std::move(team), world, state);
 }
 
 int check(comm::World& world) {

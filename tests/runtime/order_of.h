@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/rank_classes.h"
+#include "graph/graph.h"
 #include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/policy.h"

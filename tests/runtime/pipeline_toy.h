@@ -15,9 +15,9 @@
 
 #include "graph/graph.h"
 #include "graph/grid.h"
-#include "graph/pipeline_chunks.h"
 #include "runtime/cost/costs.h"
 #include "runtime/plan/plan.h"
+#include "tests/runtime/toy_graph.h"
 
 namespace weft::testing {
 
@@ -65,32 +65,19 @@ class PipelineToy {
   std::int64_t rank_of(std::int64_t stage) const { return shape_.chunks.rank_of_stage(stage, shape_.stages); }
 
   /// Prices tasks by their names.
-  class Prices final : public cost::CostModel {
-   public:
-    explicit Prices(PipelineShape shape) : shape_(std::move(shape)) {}
-    cost::TaskCosts costs(const graph::Graph& graph) const override {
-      cost::TaskCosts costs;
-      for (const graph::Task& task : graph.tasks()) costs.ns.push_back(price(task));
-      costs.cpu_ns.assign(costs.ns.size(), 0);
-      return costs;
-    }
-    std::string source() const override { return "the toy's prices"; }
-
-   private:
-    double price(const graph::Task& task) const {
-      if (std::holds_alternative<graph::Send>(task.operation)) return shape_.message;
-      if (std::holds_alternative<graph::Receive>(task.operation)) return 0;
-      if (graph::is_collective(task.operation)) return shape_.collective;
-      if (task.phase == graph::Phase::update) return shape_.update / static_cast<double>(shape_.pieces);
+  std::shared_ptr<const cost::CostModel> prices() const {
+    return priced_tasks([shape = shape_](const graph::Task& task) {
+      if (std::holds_alternative<graph::Send>(task.operation)) return TaskPrice{shape.message};
+      if (std::holds_alternative<graph::Receive>(task.operation)) return TaskPrice{};
+      if (graph::is_collective(task.operation)) return TaskPrice{shape.collective};
+      if (task.phase == graph::Phase::update) return TaskPrice{shape.update / static_cast<double>(shape.pieces)};
       const bool weight = task.name.find(".weight.") != std::string::npos;
-      double ns = task.phase == graph::Phase::forward ? shape_.forward : weight ? shape_.weight : shape_.input;
-      if (!shape_.factors.empty() && task.stage >= 0)
-        ns *= shape_.factors[static_cast<std::size_t>(shape_.chunks.rank_of_stage(task.stage, shape_.stages))];
-      return ns / static_cast<double>(shape_.pieces);
-    }
-    PipelineShape shape_;
-  };
-  std::shared_ptr<const cost::CostModel> prices() const { return std::make_shared<Prices>(shape_); }
+      double ns = task.phase == graph::Phase::forward ? shape.forward : weight ? shape.weight : shape.input;
+      if (!shape.factors.empty() && task.stage >= 0)
+        ns *= shape.factors[static_cast<std::size_t>(shape.chunks.rank_of_stage(task.stage, shape.stages))];
+      return TaskPrice{ns / static_cast<double>(shape.pieces)};
+    });
+  }
   std::vector<cost::TaskCosts> costs() const {
     std::vector<cost::TaskCosts> costs;
     for (const auto& graph : classes_) costs.push_back(prices()->costs(*graph));

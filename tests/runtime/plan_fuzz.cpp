@@ -37,7 +37,7 @@
 #include "tests/runtime/links.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/policy/quick_policies.h"
-#include "tests/runtime/simulated_plan.h"
+#include "tests/runtime/toy_graph.h"
 
 namespace weft::testing {
 namespace {
@@ -84,30 +84,19 @@ class Watch {
 };
 
 /// Costs by name of task, from a seed: many small ones, some of nothing, some of ten seconds.
-class WildCosts final : public cost::CostModel {
- public:
-  explicit WildCosts(std::uint64_t seed) : seed_(seed) {}
-  cost::TaskCosts costs(const graph::Graph& graph) const override {
-    cost::TaskCosts costs;
-    for (const graph::Task& task : graph.tasks()) {
-      testing::Draws draws(Fingerprint().add(seed_).add(task.name).value());
-      double ns = std::exp2(static_cast<double>(draws.between(0, 24)));
-      if (seed_ % 4 == 0) ns = static_cast<double>(draws.between(1, 20));
-      if (draws.chance(10)) ns = 0;
-      if (draws.chance(2)) ns = 1e10;
-      if (draws.chance(2)) ns = 1e-6;
-      if (seed_ % 16 == 1) ns = 0;
-      const double cores = graph::is_collective(task.operation) ? static_cast<double>(draws.below(4)) : 0;
-      costs.ns.push_back(ns);
-      costs.cpu_ns.push_back(ns * cores / 2);
-    }
-    return costs;
-  }
-  std::string source() const override { return "a fuzzer"; }
-
- private:
-  std::uint64_t seed_;
-};
+std::shared_ptr<const cost::CostModel> wild_costs(std::uint64_t seed) {
+  return testing::priced_tasks([seed](const graph::Task& task) {
+    testing::Draws draws(Fingerprint().add(seed).add(task.name).value());
+    double ns = std::exp2(static_cast<double>(draws.between(0, 24)));
+    if (seed % 4 == 0) ns = static_cast<double>(draws.between(1, 20));
+    if (draws.chance(10)) ns = 0;
+    if (draws.chance(2)) ns = 1e10;
+    if (draws.chance(2)) ns = 1e-6;
+    if (seed % 16 == 1) ns = 0;
+    const double cores = graph::is_collective(task.operation) ? static_cast<double>(draws.below(4)) : 0;
+    return testing::TaskPrice{ns, ns * cores / 2};
+  });
+}
 
 /// Every policy there is, and what parameters change most.
 std::vector<std::string> policies(std::uint64_t seed) {
@@ -165,7 +154,7 @@ policy::PolicyOptions options_of(const Case& fuzzed, testing::Draws& draws) {
   policy::PolicyOptions options;
   options.compute_streams = static_cast<int>(draws.between(1, 3));
   options.seed = fuzzed.seed;
-  options.cost_model = std::make_shared<const WildCosts>(fuzzed.seed);
+  options.cost_model = wild_costs(fuzzed.seed);
   std::int64_t scratch = 0;
   for (const graph::Tensor& tensor : fuzzed.graph->tensors())
     scratch += graph::is_state(tensor.role) ? 0 : tensor.bytes();
@@ -284,8 +273,8 @@ class Fuzzer {
     const int code = comm::run_ranks(
         fuzzed.ranks,
         [&](comm::World& plain) {
-          OddWorldOf world(plain, fuzzed.seed);
-          execute::Program program(world.world, {{"fuzz", fuzzed.graph}},
+          testing::OddWorld world = testing::hesitant_world(plain, fuzzed.seed);
+          execute::Program program(world, {{"fuzz", fuzzed.graph}},
                                    {.policy = policy::make_policy(policy),
                                     .policy_options = options,
                                     .rewrites = fuzzed.rewrites,
@@ -311,11 +300,6 @@ class Fuzzer {
                     fuzzed.seed, settings_.execute, doing, policy, options.compute_streams, options.memory_limit,
                     plan::to_string(fuzzed.rewrites)));
   }
-
-  struct OddWorldOf {
-    OddWorldOf(comm::World& plain, std::uint64_t seed) : world(testing::hesitant_world(plain, seed)) {}
-    testing::OddWorld world;
-  };
 
   static constexpr int kSteps = 3;
 

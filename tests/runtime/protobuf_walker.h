@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
 namespace weft::testing {
 
 struct ProtoField {
-  std::uint32_t field = 0, wire = 0;  // wire type: 0 varint, 1 eight bytes, 2 bytes
+  std::uint32_t field = 0, wire = 0;  // wire type: 0 varint, 1 eight bytes, 2 bytes, 5 four bytes
   std::uint64_t value = 0;
   std::string_view bytes = {};
 };
@@ -46,8 +45,8 @@ inline std::vector<ProtoField> fields_of(std::string_view text) {
     ProtoField field{static_cast<std::uint32_t>(tag >> 3), static_cast<std::uint32_t>(tag & 7)};
     if (field.wire == 0) {
       field.value = take_varint(text);
-    } else if (field.wire == 1) {
-      const std::string_view bytes = take_bytes(text, 8);
+    } else if (field.wire == 1 || field.wire == 5) {
+      const std::string_view bytes = take_bytes(text, field.wire == 1 ? 8 : 4);
       for (std::size_t i = 0; i < bytes.size(); ++i) {
         field.value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
       }

@@ -1,17 +1,22 @@
 // Small graphs written by hand: a line a task, named, with accesses only. The tasks' computations don't matter to
-// plans.
+// plans. And costs of tasks.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/cost/costs.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/trace.h"
 
 namespace weft::testing {
 
@@ -34,6 +39,12 @@ class ToyGraph {
     return builder_.add_task({std::move(name), graph::AllReduce{channel, 2, count}, std::move(accesses)});
   }
   graph::TaskId add(graph::Task task) { return builder_.add_task(std::move(task)); }
+  /// A task of a layer's pass over a micro-batch.
+  graph::TaskId add(std::string name, graph::Operation operation, std::vector<graph::Access> accesses,
+                    std::int32_t layer = -1, std::int32_t micro_batch = -1,
+                    graph::Phase phase = graph::Phase::forward) {
+    return add({std::move(name), std::move(operation), std::move(accesses), layer, micro_batch, phase});
+  }
   std::shared_ptr<const graph::Graph> build() {
     return std::make_shared<const graph::Graph>(std::move(builder_).build());
   }
@@ -77,6 +88,12 @@ inline plan::Plan plan_in(const std::shared_ptr<const graph::Graph>& graph, cons
   return plan::make_plan(graph, order_in(*graph, tasks), "mine");
 }
 
+inline std::vector<std::string> names_of(const graph::Graph& graph, std::span<const graph::TaskId> tasks) {
+  std::vector<std::string> names;
+  for (const graph::TaskId task : tasks) names.push_back(graph.task(task).name);
+  return names;
+}
+
 /// The entry of a task, by name.
 inline const plan::Entry& entry_of(const plan::Plan& plan, const std::string& task) {
   const plan::Position at = plan.position[plan.graph->find_task(task).index()];
@@ -92,6 +109,64 @@ inline std::vector<std::string> waits_of(const plan::Plan& plan, const std::stri
                     (wait.distance == 0 ? "" : "'"));
   }
   return waits;
+}
+
+/// Every edge, also a policy's and the memory planner's, within a step and from the step before.
+inline void expect_order_in_time(const plan::Plan& plan, const std::vector<plan::StepTrace>& steps) {
+  const auto time_of = [&](const plan::StepTrace& trace, graph::TaskId task) {
+    const plan::Position at = plan.position[task.index()];
+    return trace.times[at.stream.index()][at.entry];
+  };
+  const auto check = [&](const graph::Edge& edge) {
+    for (std::size_t i = edge.distance; i < steps.size(); ++i) {
+      ASSERT_LE(time_of(steps[i - edge.distance], edge.from).end, time_of(steps[i], edge.to).begin)
+          << plan.graph->task(edge.from).name << " before " << plan.graph->task(edge.to).name;
+    }
+  };
+  for (const graph::Edge& edge : plan.graph->edges()) check(edge);
+  for (const graph::Edge& edge : plan.added_edges) check(edge);
+  for (const plan::StepTrace& step : steps) {
+    for (const auto& stream : step.times) {
+      std::int64_t last = step.begin;
+      for (const plan::TaskTime& time : stream) {
+        ASSERT_LE(last, time.begin);
+        ASSERT_LE(time.begin, time.end);
+        last = time.end;
+      }
+      ASSERT_LE(last, step.end);
+    }
+  }
+}
+
+struct TaskPrice {
+  double ns = 0;
+  double cpu_ns = 0;  // that a transport takes from the cores
+};
+
+/// price(task) of every task, in program order. What the function changes in itself begins anew with each graph.
+template <class Price>
+class PricedTasks final : public cost::CostModel {
+ public:
+  explicit PricedTasks(Price price) : price_(std::move(price)) {}
+  cost::TaskCosts costs(const graph::Graph& graph) const override {
+    cost::TaskCosts costs;
+    Price price = price_;
+    for (const graph::Task& task : graph.tasks()) {
+      const TaskPrice found = price(task);
+      costs.ns.push_back(found.ns);
+      costs.cpu_ns.push_back(found.cpu_ns);
+    }
+    return costs;
+  }
+  std::string source() const override { return "a test"; }
+
+ private:
+  Price price_;
+};
+
+template <class Price>
+std::shared_ptr<const cost::CostModel> priced_tasks(Price price) {
+  return std::make_shared<const PricedTasks<Price>>(std::move(price));
 }
 
 }  // namespace weft::testing

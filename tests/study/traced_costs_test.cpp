@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/policy/policy.h"
 #include "train/step/planning.h"
 
 namespace weft::study {

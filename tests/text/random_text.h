@@ -1,4 +1,4 @@
-// Texts of characters from all over Unicode, more of those that patterns tell apart.
+// Texts of characters from all over Unicode, more often of the characters that patterns tell apart.
 #pragma once
 
 #include <array>

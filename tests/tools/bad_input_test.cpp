@@ -142,29 +142,12 @@ TEST(BadInput, Weights) {
     expect_refused(folder, {"train", "--model", "tiny", "--run-dir", "run", "--init-from", "model.safetensors"},
                    bad.parts);
   }
-  expect_little_memory();
-}
-
-TEST(BadInput, WeightFolders) {
   const testing::TemporaryFolder folder;
-  const auto index = [](std::string_view shard) {
-    return R"({"weight_map":{"wte.weight":")" + std::string(shard) + "\"}}";
-  };
-  folder.write("outside/model.safetensors.index.json", index("../shard.safetensors"));
-  folder.write("absolute/model.safetensors.index.json", index("/etc/passwd"));
-  folder.write("absent/model.safetensors.index.json", index("shard.safetensors"));
-  folder.write("other/model.safetensors.index.json", "[]");
-  folder.write("pickle/pytorch_model.bin", "x");
+  folder.write("index/model.safetensors.index.json", R"({"weight_map":{"wte.weight":"../shard.safetensors"}})");
   folder.write("shard.safetensors", safetensors("{}", ""));
-  const auto from = [](std::string path) {
-    return Arguments{"train", "--model", "tiny", "--run-dir", "run", "--init-from", std::move(path)};
-  };
-  expect_refused(folder, from("outside"), {"names the file '../shard.safetensors'"});
-  expect_refused(folder, from("absolute"), {"names the file '/etc/passwd'"});
-  expect_refused(folder, from("absent"), {"absent/shard.safetensors' doesn't exist"});
-  expect_refused(folder, from("other"), {"index.json' is []", "an object"});
-  expect_refused(folder, from("pickle"), {"safe_serialization=True"});
-  expect_refused(folder, from("missing"), {"'missing' doesn't exist"});
+  expect_refused(folder, {"train", "--model", "tiny", "--run-dir", "run", "--init-from", "index"},
+                 {"names the file '../shard.safetensors'"});
+  expect_little_memory();
 }
 
 TEST(BadInput, Checkpoints) {
@@ -259,25 +242,16 @@ TEST(BadInput, Flags) {
   const std::vector<Case> cases = {
       {{"--set", "=2"}, {"unknown key"}},
       {{"--set", std::string(100'000, 'x') + "=2"}, {"unknown key", "(100"}},
-      {{"--steps", "5", "--epochs", "2"}, {"steps = 5 and epochs = 2", "leave one out"}},
       {{"--goldfish", "h=100000"}, {"contexts that fit into a sequence"}},
-      {{"--keep-best", "--no-save"}, {"keep-best with save = false"}},
       {{"--model.hidden", "100", "--model.heads", "3"}, {"set model.heads to one of 1, 2, 4, 5"}},
-      {{"--model", "tinny"}, {"did you mean --model tiny?"}},
-      {{"--model", "./tinny"}, {"--model: './tinny' doesn't exist", "a folder of Hugging Face with config.json"}},
       {{"--model", "ids.bin"}, {"'ids.bin' is no folder"}},
       {{"--model", "llama-8b", "--data", "ids.bin", "--global-batch", "1", "--seq-len", "8", "--ranks", "1"},
        {"need at least", "memory"}},
-      {{"--model.layers", "10000", "--model.hidden", "1000000"}, {"a model of"}},
       {{"--grid", "data=8192", "--global-batch", "8192"}, {"at most 4096", "mpirun -np 8192"}},
-      {{"--micro-batch", "3"}, {"doesn't divide"}},
-      {{"--grid", "data=2,data=2"}, {"is given twice"}},
       {{"--grid", "pipe=8"}, {"8 pipeline stages (pipe = 8, 1 on each rank) for 4 layers", "smaller pipe"}},
       {{"--grid", "pipe=2", "--stages", "1,2"}, {"stages = 1,2: 2 stages of 3 layers", "4 layers in all"}},
       {{"--grid", "pipe=2", "--policy", "axonn"}, {"axonn", "1f1b"}},
       {{"--stages", "2,2"}, {"without a pipeline", "--grid pipe=2"}},
-      {{"--policy", "programm"}, {"program"}},
-      {{"--resume", "a", "--init-from", "b"}, {"only one: resume"}},
   };
   for (const Case& bad : cases) {
     const testing::TemporaryFolder folder;

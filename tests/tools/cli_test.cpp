@@ -136,7 +136,7 @@ TEST(Cli, OutputThatIsLostIsAFault) {
   }
 }
 
-// A pipe whose reader has gone ends a command as it ends any other; where that signal is ignored, with an error.
+// A pipe without a reader ends a command as it ends any other; where that signal is ignored, with an error.
 TEST(Cli, AClosedPipeIsNoSuccess) {
   const auto ending = [](const std::string& before) {
     const std::string script = before + "{ sleep 0.2; \"$0\" --help; echo $? >&2; } | true";

@@ -120,9 +120,19 @@ TEST_F(ExplainCommandTest, HalvesTheMicroBatch) {
                         {"Micro-batches of half the size, which add gradients in another order", "--micro-batch 1\n"}));
 }
 
+TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
+  const Words serial = testing::joined(kOnTwo, {"--policy", "serial"});
+  const json plain = explain(serial);
+  for (const json& rewrite : plain.at("rewrites")) {
+    const json rewritten = explain(testing::joined(serial, {"--rewrites", rewrite.at("what").get<std::string>()}));
+    EXPECT_NEAR(plain.at("step_ms").get<double>() - rewritten.at("step_ms").get<double>(),
+                rewrite.at("gain_ms").get<double>(), 1e-9)
+        << rewrite;
+  }
+}
+
 TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
-  const std::vector<std::string> words = {"--grid",   "x=2",    "--micro-batch",  "1",
-                                          "--policy", "serial", "--model.layers", "6"};
+  const Words words = testing::words_in("--grid x=2 --micro-batch 1 --policy serial --model.layers 6");
   const testing::CommandResult result = testing::succeeded(weft("explain", words));
   const json report = explain(words);
   EXPECT_GT(report.at("collectives").size(), 40U);
@@ -163,10 +173,9 @@ TEST_F(ExplainCommandTest, AGroupByItsPrintedName) {
 
 // A remedy of every kind: the step of the plan that is written is as much shorter as the remedy promises, to 1 %.
 TEST_F(ExplainCommandTest, APlanWithARemedyGainsWhatWasPromised) {
-  const std::vector<std::string> large = {
-      "--machine",      "dgx-h100", "--dtype",        "bf16", "--model.layers",  "4",
-      "--model.hidden", "1024",     "--model.ffn",    "4096", "--model.context", "512",
-      "--seq-len",      "512",      "--global-batch", "32",   "--micro-batch",   "4"};
+  const Words large = testing::words_in(
+      "--machine dgx-h100 --dtype bf16 --model.layers 4 --model.hidden 1024 --model.ffn 4096 --model.context 512 "
+      "--seq-len 512 --global-batch 32 --micro-batch 4");
   const std::vector<std::vector<std::string>> steps = {
       {"--policy", "serial", "--grid", "y=2,z=2"},
       {"--policy", "program", "--grid", "z=4", "--reduce-dtype", "bf16", "--recompute", "block"},

@@ -20,11 +20,11 @@ class ExportCommand : public testing::WeftFolder {
   ExportCommand() { write_text(); }
   /// A run of two steps, with a checkpoint after each.
   void train(const std::string& run_dir, const Words& more) const {
-    const Words words = {"train",          "--run-dir", run_dir,          "--quiet", "--data",          "text.txt",
-                         "--model.layers", "1",         "--model.hidden", "16",      "--model.heads",   "4",
-                         "--model.ffn",    "24",        "--model.vocab",  "257",     "--model.context", "16",
-                         "--global-batch", "4",         "--threads",      "1",       "--trace-steps",   "0",
-                         "--steps",        "2",         "--save-every",   "1"};
+    const Words words = testing::words_in(
+        "train --quiet --data text.txt --model.layers 1 --model.hidden 16 --model.heads 4 --model.ffn 24 "
+        "--model.vocab 257 --model.context 16 --global-batch 4 --threads 1 --trace-steps 0 --steps 2 --save-every 1 "
+        "--run-dir " +
+        run_dir);
     output(testing::joined(words, more));
   }
   std::vector<std::string> files_of(const std::string& path) const {

@@ -1,4 +1,5 @@
 // `weft memory` as a process: its rows agree with one another and with a dry run of the same grid.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -89,11 +90,11 @@ TEST_F(MemoryCommand, AttentionOnAGpuTakesWorkspace) {
   constexpr std::int64_t kBatch = 2, kHeads = 4, kSeq = 256, kHeadDim = 64;
   constexpr std::int64_t kSums = kBatch * kHeads * kSeq * 4, kScores = 256 + 2 * kBatch * kHeads * kSeq * kSeq;
   const auto on_gpu = [&](std::vector<std::string> more) {
-    return row(
-        testing::joined({"--device", "cuda", "--dtype", "bf16", "--model.family", "llama", "--model.hidden",
-                         std::to_string(kHeads * kHeadDim), "--model.heads", "4", "--model.context",
-                         std::to_string(kSeq), "--seq-len", std::to_string(kSeq), "--micro-batch", "2", "--ranks", "1"},
-                        more));
+    const Words words = testing::words_in(fmt::format(
+        "--device cuda --dtype bf16 --model.family llama --model.hidden {} --model.heads {} --model.context {} "
+        "--seq-len {} --micro-batch {} --ranks 1",
+        kHeads * kHeadDim, kHeads, kSeq, kSeq, kBatch));
+    return row(testing::joined(words, more));
   };
   const json all = on_gpu({"--model.kv-heads", "4"});
   EXPECT_EQ(bytes(all, "attention"), kSums + kScores);
@@ -114,8 +115,7 @@ TEST_F(MemoryCommand, AttentionOnAGpuTakesWorkspace) {
 // A run with adapters takes what was planned for it, far less than one that trains every weight.
 TEST_F(MemoryCommand, RunsWithAdaptersTakeWhatWasPlanned) {
   constexpr std::int64_t kBesidePlan = 48 << 20;  // bytes: code, threads, buffers of files
-  const std::vector<std::string> model = {"--model.hidden", "512", "--model.layers", "4",
-                                          "--micro-batch",  "1",   "--global-batch", "1"};
+  const Words model = testing::words_in("--model.hidden 512 --model.layers 4 --micro-batch 1 --global-batch 1");
   const std::vector<std::string> lora = {"--lora", "rank=4"};
   const std::int64_t all_weights = bytes(row(testing::joined(model, {"--ranks", "1"})), "total");
   const std::int64_t planned = bytes(row(testing::joined(model, testing::joined(lora, {"--ranks", "1"}))), "total");
@@ -161,7 +161,7 @@ TEST_F(MemoryCommand, ComparesAnyNumberOfRanks) {
   EXPECT_LT(bytes(found, "parameter"), bytes(row({"--grids", "x=2,y=2"}), "parameter"));
 }
 
-// A policy decides, layer by layer, whose gathered weights are kept; so does a rewrite.
+// A policy decides which layers' gathered weights are kept; so does a rewrite.
 TEST_F(MemoryCommand, PolicyFsdpDropsGatheredWeights) {
   // A model of four layers: of two layers, the one that runs and the one gathered ahead would be all.
   const auto of_four = [&](const Words& more) { return row(testing::joined(more, {"--model.layers", "4"})); };

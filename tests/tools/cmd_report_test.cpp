@@ -33,13 +33,6 @@ class ReportCommand : public testing::SmallStep {
     return rows;
   }
 
-  /// The page's data, which are small here.
-  static nlohmann::json data_of(const std::string& html) {
-    const std::string mark = "data-form=\"plain\">";
-    const std::size_t at = html.find(mark) + mark.size();
-    return nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
-  }
-
   void refused(const Words& words, const Words& parts) const {
     expect_refusal(testing::joined({"report"}, words), parts);
     EXPECT_FALSE(exists("report.html"));

@@ -1,10 +1,8 @@
 // `weft simulate` as a process: its texts, its files and its refusals.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "tests/tools/weft_folder.h"
 
@@ -104,10 +102,7 @@ TEST_F(SimulateCommand, WritesATraceAndAPicture) {
 }
 
 TEST_F(SimulateCommand, TakesAMachineOfItsUser) {
-  std::ifstream file(WEFT_SOURCE_DIR "/machines/alps.toml");
-  std::ostringstream text;
-  text << file.rdbuf();
-  std::string ours = text.str();
+  std::string ours = testing::TemporaryFolder::read(WEFT_SOURCE_DIR "/machines/alps.toml");
   folder_.write("ours.toml", ours.replace(ours.find("\"alps\""), 6, "\"ours\""));
   EXPECT_EQ(figures({"--machine", "ours.toml"}).at("machine"), "ours");
   folder_.write("small.toml", ours.replace(ours.find("memory-bytes = 96e9"), 19, "memory-bytes = 1e6 "));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/tools/weft_folder.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/manifest.h"
 
 namespace weft::tools {
@@ -21,11 +22,10 @@ class TrainCommand : public testing::WeftFolder {
 
   /// The words of a small run in `run_dir`, and `more`.
   static Words small_run(const std::string& run_dir, const Words& more) {
-    const Words words = {"train", "--model",         "custom", "--model.layers",   "2",        "--model.hidden",
-                         "16",    "--model.heads",   "4",      "--model.kv-heads", "4",        "--model.ffn",
-                         "24",    "--model.context", "16",     "--data",           "text.txt", "--micro-batch",
-                         "1",     "--threads",       "1",      "--dropout",        "0.1",      "--clip",
-                         "0.5",   "--run-dir",       run_dir};
+    const Words words = testing::words_in(
+        "train --model custom --model.layers 2 --model.hidden 16 --model.heads 4 --model.kv-heads 4 --model.ffn 24 "
+        "--model.context 16 --data text.txt --micro-batch 1 --threads 1 --dropout 0.1 --clip 0.5 --run-dir " +
+        run_dir);
     return testing::joined(words, more);
   }
   testing::CommandResult train(const std::string& run_dir, const std::vector<std::string>& more) const {
@@ -37,9 +37,7 @@ class TrainCommand : public testing::WeftFolder {
   }
 
   std::filesystem::path checkpoint(const std::string& run_dir, std::int64_t step) const {
-    char name[32];
-    std::snprintf(name, sizeof name, "step_%08d", static_cast<int>(step));
-    return folder_.path(run_dir) / "checkpoints" / name;
+    return train::checkpoint_path(folder_.path(run_dir), step);
   }
   /// Every file of arrays in a checkpoint, by name.
   std::map<std::string, std::string> arrays(const std::string& run_dir, std::int64_t step) const {

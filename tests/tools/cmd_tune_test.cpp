@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -18,28 +19,44 @@ class TuneCommand : public testing::WeftFolder {
   TuneCommand() { write_text(); }
 
   static Words words_of(const std::string& command, const Words& more) {
-    Words words = {command, "--model",       "custom", "--model.layers", "1", "--model.hidden",  "64", "--model.ffn",
-                   "300",   "--model.heads", "4",      "--threads",      "1", "--model.context", "16", "--global-batch",
-                   "2",     "--micro-batch", "1"};
+    Words words = testing::words_in(command +
+                                    " --model custom --model.layers 1 --model.hidden 64 --model.ffn 300 "
+                                    "--model.heads 4 --threads 1 --model.context 16 --global-batch 2 --micro-batch 1");
     if (command == "train") words.insert(words.end(), {"--data", "text.txt"});
     return testing::joined(words, more);
   }
   testing::CommandResult weft(const std::string& command, const Words& more) const {
     return run(words_of(command, more));
   }
-  json tune(const std::string& output, const Words& more = {}) const {
-    const testing::CommandResult result =
-        testing::succeeded(weft("tune", testing::joined({"-o", output, "--rounds", "1", "--json"}, more)));
-    EXPECT_EQ(result.errors, "");
-    return json::parse(result.output);
-  }
   json plan_fingerprint(const Words& more) const {
     return object_of(words_of("train", testing::joined({"--dry-run"}, more))).at("plans").at("train").at("fingerprint");
   }
 };
 
+// Two micro-batches of one layer: an evaluation's products don't count as a step's.
+void expect_totals_of_a_step(const json& result) {
+  for (const char* const which : {"default_ms", "chosen_ms"}) {
+    double step = 0, evaluation = 0;
+    for (const json& product : result.at("products")) {
+      step += product.at(which).get<double>() * product.at("tasks").get<double>();
+      evaluation += product.at(which).get<double>() * product.at("evaluation_tasks").get<double>();
+    }
+    EXPECT_GT(evaluation, 0);
+    EXPECT_NEAR(result.at("step").at(which).get<double>(), step, 1e-9 * step);
+    EXPECT_NEAR(result.at("evaluation").at(which).get<double>(), evaluation, 1e-9 * evaluation);
+  }
+  std::int64_t steps = 0, evaluations = 0;
+  for (const json& product : result.at("products")) {
+    steps += product.at("tasks").get<std::int64_t>();
+    evaluations += product.at("evaluation_tasks").get<std::int64_t>();
+  }
+  EXPECT_EQ(steps, 2 * 3 * 5) << "five matrices, forward and both gradients";
+  EXPECT_EQ(evaluations, 5);
+}
+
 TEST_F(TuneCommand, WritesATableThatTrainingUses) {
-  const json result = tune("tuned.json");
+  const json result = object_of(words_of("tune", {"-o", "tuned.json", "--rounds", "1"}));
+  expect_totals_of_a_step(result);
   EXPECT_EQ(result.at("file"), "tuned.json");
   EXPECT_EQ(result.at("threads"), 1);
   const json file = read_json("tuned.json");
@@ -66,55 +83,21 @@ TEST_F(TuneCommand, WritesATableThatTrainingUses) {
   EXPECT_EQ(run(generate).exit_code, 0);
 }
 
-// Two micro-batches of one layer: an evaluation's products don't count as a step's.
-TEST_F(TuneCommand, TotalsAreThoseOfAStep) {
-  const json result = tune("tuned.json");
-  for (const char* const which : {"default_ms", "chosen_ms"}) {
-    double step = 0, evaluation = 0;
-    for (const json& product : result.at("products")) {
-      step += product.at(which).get<double>() * product.at("tasks").get<double>();
-      evaluation += product.at(which).get<double>() * product.at("evaluation_tasks").get<double>();
-    }
-    EXPECT_GT(evaluation, 0);
-    EXPECT_NEAR(result.at("step").at(which).get<double>(), step, 1e-9 * step);
-    EXPECT_NEAR(result.at("evaluation").at(which).get<double>(), evaluation, 1e-9 * evaluation);
-  }
-  std::int64_t steps = 0, evaluations = 0;
-  for (const json& product : result.at("products")) {
-    steps += product.at("tasks").get<std::int64_t>();
-    evaluations += product.at("evaluation_tasks").get<std::int64_t>();
-  }
-  EXPECT_EQ(steps, 2 * 3 * 5) << "five matrices, forward and both gradients";
-  EXPECT_EQ(evaluations, 5);
-}
-
-TEST_F(TuneCommand, PrintsATable) {
-  const testing::CommandResult result = testing::succeeded(weft("tune", {"-o", "tuned.json", "--rounds", "1"}));
+// Of several ranks of one machine, one measures.
+TEST_F(TuneCommand, PrintsATableAndRefusesWhatItCannotUse) {
+  const testing::CommandResult result =
+      testing::succeeded(weft("tune", {"-o", "tuned.json", "--rounds", "1", "--ranks", "2"}));
   EXPECT_TRUE(has_parts(result.output, {"product", "default", "chosen", "gain", "16x300x64 NT f32, bias", "get another",
                                         "--gemm-tuning tuned.json"}));
   EXPECT_TRUE(has_parts(result.errors, {"[1/"}));
-}
-
-// Ranks of one machine: a single rank measures.
-TEST_F(TuneCommand, SeveralRanksWriteOneTable) {
-  const json result = tune("tuned.json", {"--ranks", "2"});
-  EXPECT_EQ(result.at("file"), "tuned.json");
-  EXPECT_TRUE(exists("tuned.json"));
-}
-
-TEST_F(TuneCommand, RefusesWhatItCannotUse) {
-  tune("tuned.json");
   std::string text = read("tuned.json");
   const std::size_t isa = text.find("\"isa\": \"") + 8;
   folder_.write("altered.json", std::string(text).replace(isa, 1, "y"));
   folder_.write("binary.json", std::string(100, '\0'));
-  struct Case {
-    std::string file, part;
-  };
-  for (const auto& [file, part] : std::vector<Case>{{"altered.json", "altered"},
-                                                    {"binary.json", "isn't valid JSON"},
-                                                    {"text.txt", "isn't valid JSON"},
-                                                    {"missing.json", "missing.json"}}) {
+  for (const auto& [file, part] : std::map<std::string, std::string>{{"altered.json", "altered"},
+                                                                     {"binary.json", "isn't valid JSON"},
+                                                                     {"text.txt", "isn't valid JSON"},
+                                                                     {"missing.json", "missing.json"}}) {
     expect_refusal(words_of("train", {"--gemm-tuning", file, "--run-dir", "refused", "--steps", "1"}), {part});
     EXPECT_FALSE(exists("refused")) << file;
   }

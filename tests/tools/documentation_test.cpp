@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::source_name;
-using testing::source_text;
 
 const fs::path root = WEFT_SOURCE_DIR;
 
@@ -88,7 +87,7 @@ std::vector<std::string> broken_links(const Page& page, const fs::path& folder) 
       const fs::path file = folder / target.substr(0, hash);
       bool leads = hash == 0 || fs::exists(file);
       if (leads && hash != std::string::npos) {
-        const Page other = hash == 0 ? page : read_page(source_text(file));
+        const Page other = hash == 0 ? page : read_page(testing::TemporaryFolder::read(file));
         leads = other.heading_anchors.contains(target.substr(hash + 1));
       }
       if (!leads) broken.push_back(target);
@@ -109,7 +108,8 @@ TEST(Documentation, FindsBrokenLinks) {
 
 TEST(Documentation, LinksLeadSomewhere) {
   for (const fs::path& path : pages()) {
-    for (const std::string& target : broken_links(read_page(source_text(path)), path.parent_path())) {
+    for (const std::string& target :
+         broken_links(read_page(testing::TemporaryFolder::read(path)), path.parent_path())) {
       ADD_FAILURE() << source_name(path) << " links to " << target;
     }
   }
@@ -118,7 +118,7 @@ TEST(Documentation, LinksLeadSomewhere) {
 TEST(Documentation, ReadmeAndResultsAreShort) {
   const std::map<std::string, int> most_lines{{"README.md", 150}, {"bench/RESULTS.md", 250}};
   for (const auto& [page, most] : most_lines) {
-    const std::string text = source_text(root / page);
+    const std::string text = testing::TemporaryFolder::read(root / page);
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), most) << page;
   }
 }
@@ -132,7 +132,7 @@ TEST(Documentation, ReadmesExamplesWorkInTheirOrder) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << kTooSlow;
 #endif
-  const std::string readme = source_text(root / "README.md");
+  const std::string readme = testing::TemporaryFolder::read(root / "README.md");
   const auto begin = readme.find("\n## Three examples"), end = readme.find("\n## What it does");
   ASSERT_NE(begin, std::string::npos);
   ASSERT_NE(end, std::string::npos);
@@ -170,7 +170,7 @@ TEST_P(DocumentationPage, CommandsWorkInTheirOrder) {
 #endif
   const testing::TemporaryFolder folder;
   std::string script = "set -e\nexport HOME=$PWD\n";
-  const Page page = read_page(source_text(root / "docs" / (std::string(GetParam()) + ".md")));
+  const Page page = read_page(testing::TemporaryFolder::read(root / "docs" / (std::string(GetParam()) + ".md")));
   EXPECT_FALSE(page.shell.empty());
   for (const std::string& block : page.shell) {
     script += std::regex_replace(block, std::regex(R"((^|[^\w.])/tmp/)"), "$1" + folder.path().string() + "/");

@@ -123,7 +123,7 @@ TEST_F(EarlyRefusal, NamesThePolicyBeforeSizes) {
   expect_early_refusal({"simulate", "--ranks", "3"}, {{"--policy", "programm"}, "programm"});
 }
 
-// A run whose machine file is gone by the time of the evaluation.
+// The run's machine file is gone by the time of the evaluation.
 TEST_F(EarlyRefusal, HoldsForAnEvaluation) {
   const std::string machine = testing::TemporaryFolder::read(fs::path(WEFT_SOURCE_DIR) / "machines/laptop.toml");
   folder_.write("mine.toml", machine);

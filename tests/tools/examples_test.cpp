@@ -17,7 +17,6 @@ namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::source_text;
 
 const fs::path examples = fs::path(WEFT_SOURCE_DIR) / "examples";
 
@@ -52,8 +51,9 @@ TEST(Examples, EveryFileIsRun) {
   std::string used;
   for (const std::string& name : files()) {
     if (!name.ends_with(".toml")) continue;
-    std::istringstream lines(source_text(examples / name));
-    for (const std::string& command : commands_of(source_text(examples / name))) used += command + "\n";
+    std::istringstream lines(testing::TemporaryFolder::read(examples / name));
+    for (const std::string& command : commands_of(testing::TemporaryFolder::read(examples / name)))
+      used += command + "\n";
     for (std::string line; std::getline(lines, line);) {
       if (!line.starts_with("#")) used += line + "\n";
     }
@@ -61,7 +61,7 @@ TEST(Examples, EveryFileIsRun) {
   const std::set<std::string> built_elsewhere{"library/CMakeLists.txt", "library/main.cpp", "policy/CMakeLists.txt",
                                               "policy/mine.cpp",        "python/cp_sat.py", "python/policy.py",
                                               "python/sweep.py",        "python/what_if.py"};
-  const std::string guide = source_text(examples / "README.md");
+  const std::string guide = testing::TemporaryFolder::read(examples / "README.md");
   for (const std::string& name : files()) {
     if (name.ends_with("README.md")) continue;
     EXPECT_TRUE(built_elsewhere.contains(name) || used.find("examples/" + name) != std::string::npos)
@@ -75,7 +75,7 @@ TEST(Examples, EveryFileIsRun) {
 TEST(Examples, CommandsWorkInTheirOrder) {
   std::size_t configurations = 0;
   for (const std::string& name : files()) {
-    const auto commands = commands_of(source_text(examples / name));
+    const auto commands = commands_of(testing::TemporaryFolder::read(examples / name));
     if (!name.ends_with(".toml") || commands.empty()) continue;
     ++configurations;
     const testing::TemporaryFolder folder;

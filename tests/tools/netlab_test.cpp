@@ -29,7 +29,7 @@ Words netlab(const Words& arguments) {
   return words;
 }
 
-/// The namespaces of the run whose process is `pid`.
+/// The namespaces of the run with the process `pid`.
 Words namespaces_of(pid_t pid) {
   Words found;
   const std::string prefix = "weftlab-" + std::to_string(pid) + "-";

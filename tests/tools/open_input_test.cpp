@@ -8,7 +8,6 @@
 
 #include "inspect/formats/graph_file.h"
 #include "tests/graph/open_graph_sample.h"
-#include "tests/graph/sharded_step.h"
 #include "tests/tools/weft_folder.h"
 
 namespace weft::tools {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/tools/rooms.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/source_files.h"
 
 namespace weft::tools {
@@ -118,7 +118,7 @@ TEST(PipeComparisons, StandInFewFiles) {
   EXPECT_LE(files_that_may_compare().size(), kMostFiles);
   std::map<std::string, Source> sources;
   for (const auto& path : testing::source_files(testing::room_tops({"bench", "python"}))) {
-    const std::string text = testing::source_text(path);
+    const std::string text = testing::TemporaryFolder::read(path);
     sources.emplace(testing::source_name(path), Source{text, testing::code_of(text)});
   }
   for (const auto& [file, lines] : found_in(sources)) {

@@ -87,12 +87,6 @@ class ReportBrowser : public testing::SmallStep {
     return read("r.html");
   }
 
-  static nlohmann::json data_of(const std::string& html) {
-    const std::string mark = "data-form=\"plain\">";
-    const std::size_t at = html.find(mark) + mark.size();
-    return nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
-  }
-
   static void expect_calm(const nlohmann::json& seen) {
     EXPECT_EQ(seen.at("errors"), nlohmann::json::array()) << seen;
     EXPECT_EQ(seen.at("violations"), nlohmann::json::array());

@@ -1,6 +1,8 @@
 #include "tests/tools/run_command.h"
 
 #include <chrono>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 namespace weft::testing {
@@ -24,6 +26,11 @@ CommandResult run_weft(const std::vector<std::string>& arguments, const std::str
   std::vector<std::string> words{WEFT_EXECUTABLE};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return run(words, folder);
+}
+
+std::vector<std::string> words_in(const std::string& line) {
+  std::istringstream words(line);
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 std::vector<std::string> mpi_words(int ranks, const std::vector<std::string>& arguments) {

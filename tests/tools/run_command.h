@@ -16,7 +16,7 @@ struct CommandResult {
 
 /// Waits for the end.
 CommandResult result_of(ChildProcess& child);
-/// The result itself, of a command without whose success a test can't go on: else throws what the command printed.
+/// The result itself, where a test can't go on unless the command succeeds: else throws what the command printed.
 CommandResult succeeded(CommandResult result);
 
 /// words[0] is the program's path.
@@ -24,6 +24,9 @@ CommandResult run(const std::vector<std::string>& words, const std::string& fold
 
 /// Runs `weft` with `arguments` in `folder`.
 CommandResult run_weft(const std::vector<std::string>& arguments, const std::string& folder = ".");
+
+/// The words of a line without quotes.
+std::vector<std::string> words_in(const std::string& line);
 
 /// The words that start `weft` with `arguments` as `ranks` MPI processes of this machine.
 std::vector<std::string> mpi_words(int ranks, const std::vector<std::string>& arguments);

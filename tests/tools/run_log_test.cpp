@@ -7,8 +7,11 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <vector>
 
+#include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tests/tools/small_step.h"
+#include "train/measure/run_gemm_tuning.h"
 
 namespace weft::tools {
 namespace {
@@ -95,6 +98,19 @@ TEST_F(RunLogFile, HasTheLevelThatWasAskedForAndChangesNothingElse) {
 }
 
 TEST_F(RunLogFile, TellsWhichProductsWereTunedAndWhatWasChosen) {
+  // But for one product all are known already, as it takes seconds to measure one.
+  train::RunConfig config;
+  train::load_toml_text(config, weft("train", {"--steps", "1", "--dump-config"}).output, "dump");
+  std::vector<execute::GemmProblem> known;
+  for (const auto& product : train::products_of_run(train::resolve(config, 0))) known.push_back(product.problem);
+  known.pop_back();
+  const auto usual = [](const execute::GemmProblem& problem) {
+    const execute::GemmMethod method = *execute::parse_gemm_method("sgemm 64x64");
+    return execute::GemmTrial{.problem = problem, .usual = method, .chosen = method};
+  };
+  const execute::GemmTuningCache cache{folder_.path("gemm_tuning"), execute::this_machine(), 1};
+  cache.complete(known, usual, [](const Status&) {});
+
   ASSERT_EQ(train({"--steps", "1", "--gemm-tuning", "auto"}).exit_code, 0);
   const std::vector<Record> measured = records();
   EXPECT_EQ(count(measured, "tuning", "matrix products, kept for later runs"), 1);

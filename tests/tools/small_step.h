@@ -14,8 +14,9 @@ class SmallStep : public WeftFolder {
 
   /// The words of the command on the step, with the keys that it reads.
   static Words words_of(const std::string& command, const Words& more) {
-    Words words = {command, "--model",       "custom", "--model.layers",  "2",  "--model.hidden", "32", "--model.ffn",
-                   "96",    "--model.heads", "4",      "--model.context", "16", "--global-batch", "4"};
+    Words words = words_in(command +
+                           " --model custom --model.layers 2 --model.hidden 32 --model.ffn 96 --model.heads 4 "
+                           "--model.context 16 --global-batch 4");
     if (tools::reads_key(command, "threads")) words.insert(words.end(), {"--threads", "1"});
     if (tools::reads_key(command, "data")) words.insert(words.end(), {"--data", "text.txt"});
     return joined(words, more);

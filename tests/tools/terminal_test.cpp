@@ -1,10 +1,6 @@
 // Nothing that a file, a name or a model holds steers the terminal on which a command tells of it.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +9,8 @@
 
 #include "base/units.h"
 #include "base/utf8.h"
-#include "tests/base/environment_variable.h"
+#include "tests/base/pseudo_terminal.h"
+#include "tests/faults/child_process.h"
 #include "tests/tools/small_step.h"
 #include "tests/tools/source_files.h"
 
@@ -33,45 +30,17 @@ class Terminal : public testing::SmallStep {
   /// The output of `weft` to one of its streams where that is a terminal.
   std::string shown(std::vector<std::string> words, int stream = STDOUT_FILENO, int columns = 80,
                     int expected_code = 0) const {
-    const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    EXPECT_GE(terminal, 0);
-    EXPECT_EQ(::grantpt(terminal), 0);
-    EXPECT_EQ(::unlockpt(terminal), 0);
-    winsize size{};
-    size.ws_col = static_cast<unsigned short>(columns);
-    EXPECT_EQ(::ioctl(terminal, TIOCSWINSZ, &size), 0);
-    const std::string name = ::ptsname(terminal), folder = folder_.path().string();
-    words.insert(words.begin(), WEFT_EXECUTABLE);
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const int screen = ::open(name.c_str(), O_RDWR | O_NOCTTY);
-      if (screen < 0 || ::chdir(folder.c_str()) != 0 || ::dup2(screen, stream) < 0) ::_exit(126);
-      if (stream == STDERR_FILENO) ::dup2(::open("/dev/null", O_WRONLY), STDOUT_FILENO);
-      ::execv(WEFT_EXECUTABLE, arguments.data());
-      ::_exit(127);
-    }
+    const testing::PseudoTerminal terminal(columns);
+    const char* const streams = stream == STDERR_FILENO ? "exec \"$@\" > /dev/null 2> \"$0\"" : "exec \"$@\" > \"$0\"";
+    words.insert(words.begin(), {"/bin/sh", "-c", streams, terminal.name(), WEFT_EXECUTABLE});
+    testing::ChildProcess child(words, {.folder = folder_.path().string()});
     std::string text;
-    char buffer[4096];
-    bool ended = false;  // reading fails too while nobody has the terminal open: at the end, but at the beginning too
-    for (;;) {
-      const ssize_t count = ::read(terminal, buffer, sizeof buffer);
-      if (count > 0) {
-        text.append(buffer, static_cast<std::size_t>(count));
-        continue;
-      }
-      if (ended) break;
-      int status = 0;
-      ended = ::waitpid(child, &status, WNOHANG) == child;
-      if (ended) {
-        EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, expected_code);
-      }
-      ::usleep(1000);
-    }
-    ::close(terminal);
-    return text;
+    testing::wait_until([&] {
+      text += terminal.shown();
+      return !child.running();
+    });
+    EXPECT_EQ(testing::result_of(child).exit_code, expected_code);
+    return text + terminal.shown();
   }
 
   void train() const { testing::succeeded(weft("train", {"--steps", "2", "--run-dir", "run", "--quiet"})); }
@@ -130,16 +99,15 @@ TEST_F(Terminal, TheTextOfAModelDoesnt) {
   const std::string prompt = "\x1b[31m\xc2\x9b\xc3\xa9\t\n";
   const std::vector<std::string> words = {"generate", "run", "--prompt", prompt, "--max-tokens", "3"};
   const std::string text = shown(words);
-  EXPECT_TRUE(text.starts_with("\\x1b[31m\\u009b\xc3\xa9\t\r\n")) << text;
+  EXPECT_TRUE(text.starts_with("\\x1b[31m\\u009b\xc3\xa9\t\n")) << text;
   EXPECT_EQ(steering_byte(text), "");
   const testing::CommandResult piped = run(words);
   EXPECT_TRUE(piped.output.starts_with(prompt)) << piped.output;  // a file gets the bytes
 }
 
 TEST_F(Terminal, ShowsAStatusAsWideAsItIsAndAPipeLinesAlone) {
-  const std::vector<std::string> words = {"memory", "--model",       "custom", "--model.hidden", "64", "--ranks",
-                                          "8",      "--model.heads", "4",      "--model.layers", "2",  "--global-batch",
-                                          "16"};
+  const Words words = testing::words_in(
+      "memory --model custom --model.hidden 64 --ranks 8 --model.heads 4 --model.layers 2 --global-batch 16");
   const std::string erase = "\r\x1b[K";
   for (const int columns : {40, 120}) {
     const std::string text = shown(words, STDERR_FILENO, columns);
@@ -163,9 +131,9 @@ TEST_F(Terminal, ShowsAStatusAsWideAsItIsAndAPipeLinesAlone) {
   EXPECT_TRUE(piped.errors.starts_with("[1/")) << piped.errors;
 }
 
-const std::vector<std::string> kCompare = {
-    "compare", "--model",       "custom", "--model.hidden", "64", "--ranks",        "2",  "--policies", "serial",
-    "lhs",     "--model.heads", "4",      "--model.layers", "2",  "--global-batch", "16", "--quiet"};
+const std::vector<std::string> kCompare = testing::words_in(
+    "compare --model custom --model.hidden 64 --ranks 2 --policies serial lhs --model.heads 4 --model.layers 2 "
+    "--global-batch 16 --quiet");
 
 std::string without_colours(const std::string& text) {
   return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), "");
@@ -182,9 +150,9 @@ TEST_F(Terminal, TablesAreAsWideAsItIs) {
     bool table = false;
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with("policy ")) table = true;
-      if (line == "\r") table = false;
+      if (line.empty()) table = false;
       if (table) {
-        EXPECT_LE(text_width(line), static_cast<std::size_t>(columns) + 1) << line;  // with the \r
+        EXPECT_LE(text_width(line), static_cast<std::size_t>(columns)) << line;
       }
     }
     EXPECT_TRUE(has(text, "exposed ms")) << text;
@@ -206,7 +174,7 @@ TEST_F(Terminal, ADryRunIsAsWideAsItIs) {
     }
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
-      EXPECT_LE(text_width(line), static_cast<std::size_t>(columns) + 1) << line;  // with the \r
+      EXPECT_LE(text_width(line), static_cast<std::size_t>(columns)) << line;
     }
   }
 }
@@ -235,7 +203,7 @@ TEST_F(Terminal, NotesOfTheDoctorContinueBelowThemselves) {
   std::istringstream lines(shown({"doctor"}, STDOUT_FILENO, 90));
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("  ")) {
-      EXPECT_LE(text_width(line), 91U) << line;
+      EXPECT_LE(text_width(line), 90U) << line;
     }
   }
 }
@@ -246,7 +214,7 @@ TEST(Say, AllThatCommandsPrintGoesThroughIt) {
   const std::vector<std::filesystem::path> files = testing::source_files({"tools"});
   EXPECT_GT(files.size(), 20U);
   for (const std::filesystem::path& file : files) {
-    EXPECT_FALSE(std::regex_search(testing::source_text(file), other)) << testing::source_name(file);
+    EXPECT_FALSE(std::regex_search(testing::TemporaryFolder::read(file), other)) << testing::source_name(file);
   }
 }
 
@@ -268,7 +236,8 @@ std::vector<std::string> writes_to_stderr(const std::string& name, const std::st
 TEST(StandardError, IsWrittenToInBaseAlone) {
   for (const std::filesystem::path& file :
        testing::source_files({"graph", "kernels", "ops", "runtime", "inspect", "train", "study", "tools"})) {
-    for (const std::string& found : writes_to_stderr(testing::source_name(file), testing::source_text(file))) {
+    for (const std::string& found :
+         writes_to_stderr(testing::source_name(file), testing::TemporaryFolder::read(file))) {
       ADD_FAILURE() << found;
     }
   }

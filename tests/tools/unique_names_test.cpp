@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/source_files.h"
 
 namespace weft::tools {
@@ -66,7 +67,7 @@ std::optional<std::string> defined_type(const std::vector<std::string_view>& sta
   return std::nullopt;
 }
 
-/// The types that a source defines for all others of its program: those at a namespace's level, unnamed ones left out.
+/// The types that a source defines for all others of its program: types at a named namespace's level.
 /// Nothing if its braces don't pair, where nothing can be said.
 std::optional<std::set<std::string>> shared_types(const std::string& text) {
   std::set<std::string> found;
@@ -132,7 +133,7 @@ TEST(UniqueNames, NoTypeIsDefinedInTwoFiles) {
   Homes homes;
   for (const fs::path& file : testing::source_files(
            {"base", "graph", "kernels", "ops", "runtime", "inspect", "train", "study", "tools", "tests", "bench"})) {
-    add(homes, testing::source_name(file), testing::source_text(file));
+    add(homes, testing::source_name(file), testing::TemporaryFolder::read(file));
   }
   EXPECT_GT(homes.size(), 400U);
   for (const std::string& name : defined_twice(homes)) {

@@ -44,6 +44,12 @@ class WeftFolder : public ::testing::Test {
   std::string read(const std::string& name) const { return TemporaryFolder::read(folder_.path(name)); }
   nlohmann::json read_json(const std::string& name) const { return nlohmann::json::parse(read(name)); }
   bool exists(const std::string& name) const { return std::filesystem::exists(folder_.path(name)); }
+  /// The data of a report's page, where they are small.
+  static nlohmann::json data_of(const std::string& html) {
+    const std::string mark = "data-form=\"plain\">";
+    const std::size_t at = html.find(mark) + mark.size();
+    return nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
+  }
   static bool has(const std::string& text, const std::string& part) { return contains(text, part); }
 
   const TemporaryFolder folder_;

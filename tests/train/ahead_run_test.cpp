@@ -68,7 +68,7 @@ class AheadRun : public ::testing::TestWithParam<std::int64_t> {
   // The hooks are rank 0's.
   static execute::MakeExecutor on_fake(const Hooks& hooks = {}) {
     const execute::MakeExecutor make = testing::sharing_a_fake(
-        {.data = GetParam()}, 5, {.kept_steps = 1, .trace_every = 6, .long_step_ns = std::int64_t{1} << 60});
+        {.data = GetParam()}, {.seed = 5}, {.kept_steps = 1, .trace_every = 6, .long_step_ns = std::int64_t{1} << 60});
     return [hooks, make](comm::World& world, const execute::State& state) {
       return std::make_unique<Observed>(make(world, state), state, world.rank() == 0 ? hooks : Hooks());
     };

@@ -1,14 +1,31 @@
-// A training step on the fake device: its memory needs before the run, its reported position during the run, and its
-// end when a peer is lost.
+// Training steps on fake devices have the CPU's bits, under every policy and schedule and many interleavings of
+// concurrent work: no byte is touched without an order, and no stream waits for ever. Memory that a step needs is
+// compared before it runs, its position is told while it runs, and it ends when a peer is lost.
+#include "tests/train/device_run.h"
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
 
-#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/device_team.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/policy.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/device/fake_device.h"
-#include "tests/train/grid_run.h"
+#include "tests/runtime/execute/device/watched_device.h"
+#include "tests/runtime/policy/quick_policies.h"
+#include "tests/train/tiny_run.h"
 #include "train/run/run_devices.h"
 
 namespace weft::train {
@@ -24,14 +41,9 @@ constexpr std::int64_t kKernelScratch = 4096;
 
 testing::GridRun on_one_fake(std::int64_t memory_bytes) {
   testing::GridRun run = run_of_two_ranks();
-  run.make_executor = [grid = run.step.grid, memory_bytes](comm::World& world, const execute::State& state) {
-    auto team = execute::make_team(world, [&] {
-      auto device = testing::make_fake_device({.memory_bytes = memory_bytes, .scratch_bytes = kKernelScratch});
-      const execute::DeviceExecutorOptions options{.memory_bytes = device->memory().free / world.size()};
-      return std::make_shared<execute::DeviceTeam>(std::move(device), world.size(), grid, options);
-    });
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-  };
+  run.make_executor =
+      testing::sharing_a_fake(run.step.grid, {.memory_bytes = memory_bytes, .scratch_bytes = kKernelScratch},
+                              {.memory_bytes = memory_bytes / run.step.grid.ranks()});
   return run;
 }
 
@@ -96,7 +108,7 @@ testing::GridRun held(std::vector<std::atomic<std::uint32_t>>& go) {
     auto transport = std::make_unique<HeldTransport>(world, go[static_cast<std::size_t>(world.rank())]);
     auto team = std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.patience = std::chrono::seconds(60)}),
                                                       1, grid, execute::DeviceExecutorOptions{}, std::move(transport));
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+    return execute::make_device_executor(std::move(team), world, state);
   };
   return run;
 }
@@ -174,6 +186,253 @@ TEST(DeviceRun, DevicesAreToldWithTheirRanksAndCommunicator) {
     };
     EXPECT_EQ(run_programs(shared ? on_one_fake(1 << 30) : held(go), body).errors, "");
   }
+}
+
+// ---- every policy on three grids
+
+// The seed's order goes on from step to step, so every step is another interleaving.
+constexpr int kInterleavings = 100;
+
+testing::GridRun tiny_run(const graph::Grid& grid, std::int64_t steps) {
+  testing::GridRun run = testing::narrow_run(grid);
+  run.step.micro_batches = 2;
+  run.steps = steps;
+  run.warmup = 1;
+  return run;
+}
+
+/// Under every policy: the bits of the CPU, where `on` runs it on devices with one seed after the other.
+void expect_bits_of_the_cpu(testing::GridRun run,
+                            const std::function<testing::GridRun(const testing::GridRun&, std::uint64_t seed)>& on) {
+  const testing::GridOutcome cpu = testing::run_grid(run);
+  std::uint64_t seed = 1;
+  for (const std::string& policy : testing::quick_graph_policies()) {
+    SCOPED_TRACE(policy);
+    run.policy = policy;
+    testing::expect_equal(testing::run_grid(on(run, ++seed)), cpu);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+testing::GridRun on_fake(const testing::GridRun& run, std::uint64_t seed) {
+  return testing::on_fake(run, seed);
+}
+testing::GridRun on_fake_with_graphs(const testing::GridRun& run, std::uint64_t seed) {
+  return testing::on_fake(run, seed, true);
+}
+
+class DeviceGrid : public ::testing::TestWithParam<graph::Grid> {};
+
+TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
+  expect_bits_of_the_cpu(tiny_run(GetParam(), kInterleavings), on_fake);
+}
+
+TEST_P(DeviceGrid, ProductsWithEpilogues) {
+  testing::GridRun run = tiny_run(GetParam(), 20);
+  const testing::GridOutcome cpu = testing::run_grid(run);
+  run.rewrites = "fuse-gelu";
+  std::uint64_t seed = 1;
+  for (const char* policy : {"program", "axonn", "lhs"}) {
+    SCOPED_TRACE(policy);
+    run.policy = policy;
+    testing::expect_equal(testing::run_grid(testing::on_fake(run, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_fake(run, ++seed, true)), cpu);
+  }
+}
+
+TEST_P(DeviceGrid, ReplayedGraphs) {
+  const testing::GridRun run = tiny_run(GetParam(), 5);
+  const testing::GridOutcome cpu = testing::run_grid(run);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    testing::expect_equal(testing::run_grid(testing::on_fake(run, seed, true)), cpu);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
+  expect_bits_of_the_cpu(tiny_run(GetParam(), 10), testing::on_own_fakes);
+}
+
+TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
+  testing::GridRun run = tiny_run({1, 1, 2, 2}, 10);
+  run.step.gradient_reduction = ops::GradientReduction::micro_batch;
+  expect_bits_of_the_cpu(run, on_fake);
+  expect_bits_of_the_cpu(run, on_fake_with_graphs);
+  expect_bits_of_the_cpu(run, testing::on_own_fakes);
+}
+
+TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
+  testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(graph::Grid{2, 1, 1, 2}, 1), 1));
+}
+
+TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
+  for (const bool graphs : {false, true}) {
+    const testing::FakeDeviceCounts few = testing::counts_of(tiny_run(GetParam(), 8), graphs),
+                                    many = testing::counts_of(tiny_run(GetParam(), 16), graphs);
+    EXPECT_EQ(many.allocations, few.allocations);
+    EXPECT_EQ(many.events, few.events);
+    EXPECT_EQ(many.synchronizations - few.synchronizations, 8);
+    // Every fourth step is traced and runs task by task: it ends before the next is enqueued, and the previous step has
+    // ended too.
+    EXPECT_EQ(many.drains - few.drains, 4);
+    EXPECT_EQ(many.graphs_launched - few.graphs_launched, graphs ? 6 : 0);
+  }
+}
+
+TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
+  const testing::GridRun run = tiny_run(graph::Grid{1, 1, 1, 2}, 6);
+  int looks = 0;
+  testing::GridRun watched = run;
+  watched.make_executor = [&](comm::World& world, const execute::State& state) {
+    return testing::watched_executor(
+        world, state, run.step.grid, [](auto look) { return testing::make_fake_device({.look = look}); }, looks);
+  };
+  testing::expect_equal(testing::run_grid(watched), testing::run_grid(run));
+  EXPECT_EQ(looks, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,
+                         ::testing::Values(graph::Grid{1, 1, 1, 1}, graph::Grid{2, 1, 1, 2}, graph::Grid{1, 2, 2, 1}),
+                         [](const auto& info) { return testing::name_of(info.param); });
+
+// ---- pipelines: stages that share a device, and stages on devices of their own
+
+class DevicePipelines : public ::testing::TestWithParam<std::tuple<ops::Family, graph::Grid>> {
+ protected:
+  static testing::GridRun run_by(const std::string& policy) {
+    const auto& [family, grid] = GetParam();
+    testing::GridRun run = testing::pipeline_run(family, grid, policy);
+    run.step.zero1 = grid.data > 1;
+    return run;
+  }
+};
+
+// GPT-2's embedding is tied, so its gradients cross from the last stage to the first.
+INSTANTIATE_TEST_SUITE_P(Grids, DevicePipelines,
+                         ::testing::Combine(::testing::Values(ops::Family::gpt2, ops::Family::llama),
+                                            ::testing::Values(graph::Grid{.pipe = 2}, graph::Grid{.pipe = 3},
+                                                              graph::Grid{.z = 2, .pipe = 2},
+                                                              graph::Grid{.data = 2, .pipe = 2})),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", to_string(std::get<0>(info.param)),
+                                              testing::name_of(std::get<1>(info.param)));
+                         });
+
+TEST_P(DevicePipelines, EveryScheduleHasTheCpusBits) {
+  const testing::GridOutcome cpu = testing::run_grid(run_by("program"));
+  ASSERT_EQ(cpu.exit_code, 0) << cpu.errors;
+  std::uint64_t seed = 1;
+  for (const std::string& policy : policy::pipeline_policy_names()) {
+    SCOPED_TRACE(policy);
+    const testing::GridRun run = run_by(policy);
+    testing::expect_equal(testing::run_grid(testing::on_fake(run, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_own_fakes(run, ++seed)), cpu);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(DevicePipelines, ReplayedGraphs) {
+  const testing::GridOutcome cpu = testing::run_grid(run_by("program"));
+  for (const char* policy : {"1f1b", "zb-v"}) {
+    SCOPED_TRACE(policy);
+    testing::GridRun run = run_by(policy);
+    for (const std::uint64_t seed : {3, 4}) {
+      testing::expect_equal(testing::run_grid(testing::on_fake(run, seed, /*graphs=*/true)), cpu);
+    }
+  }
+}
+
+// The next step is enqueued while the one before it runs, but beside traced steps.
+TEST(DevicePipelineFlags, RunAhead) {
+  const auto drains_of = [](std::int64_t steps) {
+    testing::GridRun run = testing::pipeline_run(ops::Family::llama, {.pipe = 2}, "1f1b");
+    run.steps = steps;
+    return testing::counts_of(run).drains;
+  };
+  EXPECT_EQ(drains_of(12) - drains_of(8), 2);
+}
+
+// A schedule in which the first stage sends its second message before its first.
+class SendsInAnotherOrder final : public policy::Policy {
+ public:
+  std::string name() const override { return "sends-in-another-order"; }
+  std::vector<plan::Order> orders(graph::Classes classes, const policy::PolicyOptions& options) const override {
+    std::vector<plan::Order> orders = policy_->orders(classes, options);
+    std::vector<plan::Placement>& sequence = orders.front().sequence;
+    const auto is_send = [&](const plan::Placement& at) {
+      return std::holds_alternative<graph::Send>(classes.front()->task(at.task).operation);
+    };
+    const auto first = std::ranges::find_if(sequence, is_send);
+    const auto second = std::find_if(first + 1, sequence.end(), is_send);
+    std::rotate(first, first + 1, second + 1);
+    return orders;
+  }
+
+ private:
+  std::unique_ptr<policy::Policy> policy_ = policy::make_policy("gpipe");
+};
+
+TEST(DevicePipelineFlags, PlansThatCannotRunTogetherReachNoDevice) {
+  testing::GridRun run = testing::pipeline_run(ops::Family::llama, {.pipe = 2}, "gpipe");
+  std::atomic<int> executors = 0;
+  const auto counted = [&](const testing::GridRun& on) {
+    testing::GridRun of = on;
+    of.make_executor = [&executors, make = on.make_executor](comm::World& world, const execute::State& state) {
+      ++executors;
+      return make(world, state);
+    };
+    return testing::run_grid(of);
+  };
+  EXPECT_EQ(counted(testing::on_fake(run, 1)).exit_code, 0);
+  EXPECT_EQ(executors.exchange(0), 2);
+  run.own_policy = std::make_shared<const SendsInAnotherOrder>();
+  for (const testing::GridRun& on : {testing::on_fake(run, 1), testing::on_own_fakes(run, 1)}) {
+    const testing::GridOutcome refused = counted(on);
+    EXPECT_EQ(refused.exit_code, 3);
+    EXPECT_NE(refused.errors.find("send_next"), std::string::npos) << refused.errors;
+    EXPECT_EQ(executors, 0);
+  }
+}
+
+// Evaluations, checkpoints, generated text and the traces of each stage.
+TEST(DevicePipelineFlags, AWholeRunIsTheCpus) {
+  const testing::TemporaryFolder folder;
+  const auto trained = [&](const char* name, const execute::MakeExecutor& make_executor) {
+    RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
+    config.grid = {.data = 2, .pipe = 2};
+    config.run_dir = folder.path(name).string();
+    config.eval_every = 4;
+    config.save_every = 5;
+    config.keep_last = 0;
+    return testing::trained_on_grid(config, make_executor);
+  };
+  testing::GridRun on;
+  on.step.grid = {.data = 2, .pipe = 2};
+  const TrainResult cpu = trained("cpu", nullptr);
+  EXPECT_FALSE(cpu.sample.empty());
+  const auto parameters_of = [&](const char* run, const char* checkpoint) {
+    return testing::TemporaryFolder::read(folder.path(run) / "checkpoints" / checkpoint / "model.safetensors");
+  };
+  for (const auto& [name, executor] : {std::pair{"local", testing::on_fake(on, 6).make_executor},
+                                       std::pair{"staged", testing::on_own_fakes(on, 6).make_executor}}) {
+    SCOPED_TRACE(name);
+    const TrainResult found = trained(name, executor);
+    EXPECT_EQ(found.sample, cpu.sample);
+    EXPECT_EQ(found.devices.communicator, name);
+    testing::expect_equal_metrics(testing::metrics_of(folder.path(name)), testing::metrics_of(folder.path("cpu")));
+    for (const char* checkpoint : {"step_00000005", "step_00000010"}) {
+      EXPECT_EQ(parameters_of(name, checkpoint), parameters_of("cpu", checkpoint));
+    }
+    for (const char* trace : {"trace.json", "trace.stage1.json"}) {
+      EXPECT_GT(std::filesystem::file_size(folder.path(name) / trace), 1000U) << trace;
+    }
+  }
+}
+
+TEST(DevicePipelineFlags, ALostStageEndsTheRun) {
+  testing::expect_a_lost_rank_ends(
+      testing::on_own_fakes(testing::pipeline_run(ops::Family::llama, {.pipe = 3}, "1f1b"), 1));
 }
 
 }  // namespace

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/runtime/comm/ranks.h"
+#include "tests/train/data/written_tokens.h"
+#include "tests/train/model_arrays.h"
 #include "tests/train/reference_transformer.h"
-#include "tests/train/written_tokens.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {
@@ -27,12 +27,6 @@ class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
     // 75 ids below 19: 74 targets, in windows of 8 that no number of ranks divides.
     for (std::uint32_t i = 0; i < 75; ++i) ids_.push_back(i * i % 19);
     written_ = std::make_unique<testing::WrittenTokens>(ids_);
-  }
-
-  static graph::Grid of_data(std::int64_t ranks) {
-    graph::Grid grid;
-    grid.data = ranks;
-    return grid;
   }
 
   Evaluation evaluate_on(const graph::Grid& grid, std::int64_t micro_batch, std::int64_t limit = 0) const {
@@ -88,11 +82,10 @@ TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
   }
   const double expected = testing::ReferenceTransformer(model_, kTokensOfSequence).loss(parameters, tokens, targets);
   struct Cut {
-    int ranks;
-    std::int64_t micro_batch;
+    std::int64_t ranks, micro_batch;
   };
   for (const Cut& cut : {Cut{1, 1}, Cut{1, 3}, Cut{1, 16}, Cut{2, 1}, Cut{2, 4}, Cut{3, 2}, Cut{4, 1}}) {
-    const Evaluation found = evaluate_on(of_data(cut.ranks), cut.micro_batch);
+    const Evaluation found = evaluate_on({.data = cut.ranks}, cut.micro_batch);
     EXPECT_NEAR(found.loss, expected, 1e-6 * expected) << cut.ranks << " ranks, micro-batch " << cut.micro_batch;
     EXPECT_EQ(found.targets, 74U);
   }
@@ -100,12 +93,10 @@ TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
 
 // Five sequences, which 2 ranks and micro-batches of 2 and 4 don't divide.
 TEST_P(EvaluationFamilies, ALimitEvaluatesTheSameSequencesOnEveryGrid) {
-  graph::Grid cut_weights;
-  cut_weights.z = 2;
   const Evaluation expected = evaluate_on(graph::Grid{}, 1, 5);
   EXPECT_EQ(expected.targets, 40U);
   EXPECT_NE(expected.loss, evaluate_on(graph::Grid{}, 1, 6).loss);
-  for (const graph::Grid& grid : {graph::Grid{}, of_data(2), cut_weights}) {
+  for (const graph::Grid& grid : {graph::Grid{}, graph::Grid{.data = 2}, graph::Grid{.z = 2}}) {
     for (const std::int64_t micro_batch : {1, 2, 4}) {
       const Evaluation found = evaluate_on(grid, micro_batch, 5);
       EXPECT_EQ(found.targets, expected.targets) << graph::to_string(grid) << ", micro-batch " << micro_batch;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/train/data/tokens_with_documents.h"
+#include "tests/train/data/written_tokens.h"
 #include "tests/train/near_numbers.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
@@ -38,7 +38,7 @@ RunConfig tuning_run(const testing::TemporaryFolder& folder, const std::string& 
 }
 
 /// The run's losses, which are alike on the grids: their mean is over the targets that count on all ranks, in all
-/// micro-batches, whose numbers differ.
+/// micro-batches, and their numbers differ.
 std::vector<double> losses_on(const std::vector<graph::Grid>& grids,
                               const std::function<RunConfig(const std::string& run_dir)>& run) {
   const RunConfig one = run("one");

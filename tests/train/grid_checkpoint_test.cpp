@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -53,15 +52,11 @@ const std::vector<Layout>& layouts() {
   return all;
 }
 
-CheckpointInfo grid_info(const ops::ModelConfig& model, DType dtype, std::int64_t step) {
-  return {step, 7, 4096, dtype, model, "steps = 9\n", {{"weft", "0.1.0"}}};
-}
-
 using Rank = std::function<void(comm::World&, testing::GridArrays&)>;
 
-class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DType>> {
+class GridCheckpoint : public ::testing::TestWithParam<std::tuple<ops::Family, DType>> {
  protected:
-  GridCheckpoint() : model_(model_of(GetParam().first)), dtype_(GetParam().second) {}
+  GridCheckpoint() : model_(model_of(std::get<0>(GetParam()))), dtype_(std::get<1>(GetParam())) {}
 
   /// Runs `body` on every rank of a grid; returns the message of the first that failed.
   std::string on(const Layout& layout, const Rank& body) const {
@@ -76,7 +71,8 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DT
   }
   fs::path save(const Layout& layout, std::int64_t step = 200) const {
     const std::string fault = on(layout, [&](comm::World& world, testing::GridArrays& arrays) {
-      CheckpointWriter(world, folder_.path(), {}).save_now(grid_info(model_, dtype_, step), arrays.states());
+      CheckpointWriter(world, folder_.path(), {})
+          .save_now(testing::checkpoint_info(model_, dtype_, step), arrays.states());
       world.barrier();
     });
     EXPECT_EQ(fault, "");
@@ -111,13 +107,7 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DT
   DType dtype_;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    All, GridCheckpoint,
-    ::testing::Values(std::pair(ops::Family::gpt2, DType::f32), std::pair(ops::Family::gpt2, DType::bf16),
-                      std::pair(ops::Family::llama, DType::f32), std::pair(ops::Family::llama, DType::bf16)),
-    [](const auto& info) {
-      return std::string(to_string(info.param.first)) + "_" + std::string(to_string(info.param.second));
-    });
+INSTANTIATE_TEST_SUITE_P(All, GridCheckpoint, testing::kSavedModels, testing::kNameOfSavedModel);
 
 // For each grid the third and the fifth after it, and one rank: all pairs of grids would take a minute.
 TEST_P(GridCheckpoint, OfEveryGridLoadsOnOthers) {
@@ -206,7 +196,7 @@ TEST_P(GridCheckpoint, IsWrittenBehindTheSteps) {
       kept.push_back(std::make_unique<testing::GridArrays>(model_, layout.grid, world.rank(), dtype_, true,
                                                            testing::GridArrays::Fill::values,
                                                            static_cast<std::uint64_t>(step)));
-      writer.save(grid_info(model_, dtype_, step), kept.back()->states());
+      writer.save(testing::checkpoint_info(model_, dtype_, step), kept.back()->states());
       for (int i = 0; i < 3; ++i) ask();
     }
     writer.finish();
@@ -233,7 +223,7 @@ TEST_P(GridCheckpoint, TheSpaceItTakesIsKnownToAllRanks) {
                [&](comm::World& world, testing::GridArrays& arrays) {
                  CheckpointWriter writer(world, folder_.path(), {});
                  needed[static_cast<std::size_t>(world.rank())] =
-                     writer.space(grid_info(model_, dtype_, 12), arrays.states()).needed;
+                     writer.space(testing::checkpoint_info(model_, dtype_, 12), arrays.states()).needed;
                }),
             "");
   std::vector<std::uint64_t> sizes;
@@ -255,7 +245,7 @@ TEST_P(GridCheckpoint, APartThatCannotBeWrittenLeavesTheLastCheckpoint) {
         embedding.v[0] = std::numeric_limits<float>::infinity();
       }
       CheckpointWriter writer(world, folder_.path(), {});
-      const CheckpointInfo info = grid_info(model_, dtype_, 2);
+      const CheckpointInfo info = testing::checkpoint_info(model_, dtype_, 2);
       if (now) {
         writer.save_now(info, arrays.states());
       } else {
@@ -297,7 +287,7 @@ class GridDamage : public GridCheckpoint {
   fs::path path_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Gpt2, GridDamage, ::testing::Values(std::pair(ops::Family::gpt2, DType::f32)));
+INSTANTIATE_TEST_SUITE_P(Gpt2, GridDamage, ::testing::Values(std::tuple(ops::Family::gpt2, DType::f32)));
 
 TEST_P(GridDamage, ToWhatTheShardsCoverIsRefused) {
   const std::string tensor = "h.0.mlp.c_proj.weight";

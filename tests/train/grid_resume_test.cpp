@@ -75,6 +75,7 @@ TEST_P(GridResume, LossesGoOnAsIfNothingHadHappened) {
   EXPECT_EQ(testing::trained_on_grid(whole).steps_done, kSteps);
 
   RunConfig rest = config(move.to, move.zero1_to, "rest");
+  rest.micro_batch = 2;
   rest.resume = checkpoint_path(whole.run_dir, kHalf).string();
   const TrainResult result = testing::trained_on_grid(rest);
   EXPECT_EQ(result.first_step, kHalf);

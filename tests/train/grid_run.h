@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -102,7 +104,7 @@ inline GridRun pipeline_run(ops::Family family, const graph::Grid& grid, const s
 inline std::shared_ptr<const execute::GemmTuning> sgemm_everywhere(const GridRun& run) {
   const auto graph = ops::lower_train(run.model, run.step);
   std::vector<execute::GemmChoice> choices;
-  for (const execute::GemmUse& use : execute::products_of(std::vector<const graph::Graph*>{graph.get()})) {
+  for (const execute::GemmUse& use : execute::products_of(std::array{graph})) {
     choices.push_back({use.problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, use.problem.m, use.problem.n}});
   }
   return std::make_shared<const execute::GemmTuning>(std::move(choices));
@@ -193,10 +195,20 @@ inline execute::Program program_of(const GridRun& run, comm::World& world, execu
   return {world, {{"train", lower(pipe), nullptr, lower}}, options};
 }
 
+/// Gives a rank's state its coordinates and initial weights; returns its shards of the parameters.
+inline std::vector<ops::ParameterShard> begin_rank(const GridRun& run, const execute::State& state, std::int64_t rank,
+                                                   const std::vector<ops::ParameterSpec>& specs) {
+  const graph::Grid& grid = run.step.grid;
+  const graph::Coordinates at = graph::coordinates_of(grid, rank);
+  auto shards = ops::shards_of_stage(run.model, run.step.pipeline,
+                                     ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
+  train::initialize_parameters(train::training_arrays(state, shards, run.step.dtype), run.seed);
+  train::set_coordinates(state, grid, at);
+  return shards;
+}
+
 /// The run's part of one rank. Rank 0 has the losses and norms.
 inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& outcome, std::mutex& mutex) {
-  const graph::Grid& grid = run.step.grid;
-  const graph::Coordinates at = graph::coordinates_of(grid, world.rank());
   execute::ProgramOptions options;
   options.policy = run.own_policy != nullptr ? run.own_policy : policy::make_policy(run.policy);
   options.policy_options.compute_streams = run.compute_streams;
@@ -207,10 +219,7 @@ inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& o
   execute::Program program = program_of(run, world, std::move(options));
   const execute::State& state = program.state();
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(run.model);
-  const auto shards = ops::shards_of_stage(run.model, run.step.pipeline,
-                                           ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
-  train::initialize_parameters(train::training_arrays(state, shards, run.step.dtype), run.seed);
-  train::set_coordinates(state, grid, at);
+  const std::vector<ops::ParameterShard> shards = begin_rank(run, state, world.rank(), specs);
   program.state_to_device();
   const auto finish = [&] {
     program.finish();
@@ -264,8 +273,10 @@ inline void expect_equal(const GridOutcome& actual, const GridOutcome& expected)
 }
 
 /// The run under five policies that differ much. One policy has two compute streams.
-inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected) {
-  for (const char* policy : {"program", "serial", "axonn", "fsdp", "lhs"}) {
+inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected,
+                                        std::initializer_list<const char*> policies = {"program", "serial", "axonn",
+                                                                                       "fsdp", "lhs"}) {
+  for (const char* policy : policies) {
     SCOPED_TRACE(policy);
     run.policy = policy;
     run.compute_streams = run.policy == "lhs" ? 2 : 1;
@@ -298,8 +309,8 @@ inline double relative_difference(const std::vector<float>& a, const std::vector
   return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
 
-/// The worst relative_difference() of all arrays whose name ends with `suffix`. Left out: the K part of the QKV bias,
-/// whose true gradient is zero, or small with rotary positions. `queries`: elements of its Q part; 0: a third.
+/// The worst relative_difference() of all arrays with a name that ends with `suffix`. Left out: the K part of the QKV
+/// bias, as its true gradient is zero, or small with rotary positions. `queries`: elements of its Q part; 0: a third.
 inline std::pair<double, std::string> worst_difference(const GridOutcome& a, const GridOutcome& b,
                                                        const std::string& suffix, std::size_t queries = 0) {
   std::pair<double, std::string> worst{0, ""};

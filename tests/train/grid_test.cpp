@@ -11,16 +11,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/analysis.h"
-#include "runtime/plan/checker.h"
-#include "runtime/plan/collective_signature.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "tests/base/messages.h"
 #include "tests/ops/tiny_model.h"
-#include "tests/runtime/order_of.h"
 #include "tests/train/grid_run.h"
+#include "tests/train/model_arrays.h"
 
 namespace weft::train {
 namespace {
@@ -89,8 +86,8 @@ TEST_P(GridBar, TwentySteps) {
   });
 }
 
-// The model types of Hugging Face beside gpt2 and llama, on every grid that fits: one with many KV heads, and one whose
-// only KV head all ranks of x share, and which attends within documents.
+// The model types of Hugging Face beside gpt2 and llama, on every grid that fits: with many KV heads; and with one that
+// all ranks of x share, where attention stays within documents.
 class GridKinds : public ::testing::TestWithParam<testing::ModelKind> {
  protected:
   testing::GridRun run_of(std::int64_t kv_heads, const graph::Grid& grid) const {
@@ -149,67 +146,6 @@ TEST_P(GridBar, Bf16IsNearItsOwnSerialRun) {
   const testing::GridOutcome expected = run_in_bf16(grid_run(GetParam(), {}));
   on_grids(testing::thirteen_grids(),
            [&](const testing::GridRun& run) { expect_near_in_bf16(run_in_bf16(run), expected); });
-}
-
-/// By task: whether it must come before `task` within a step.
-std::vector<bool> ancestors_of(const graph::Graph& graph, graph::TaskId task) {
-  std::vector<std::vector<std::size_t>> before(graph.tasks().size());
-  for (const graph::Edge& edge : graph.edges()) {
-    if (edge.distance == 0) before[edge.to.index()].push_back(edge.from.index());
-  }
-  std::vector<bool> found(graph.tasks().size());
-  for (std::vector<std::size_t> open = {task.index()}; !open.empty();) {
-    const std::size_t at = open.back();
-    open.pop_back();
-    for (const std::size_t earlier : before[at]) {
-      if (!found[earlier]) open.push_back(earlier);
-      found[earlier] = true;
-    }
-  }
-  return found;
-}
-
-/// The order with `late`, and what it needs, moved before `early`.
-plan::Order overtaken(plan::Order order, graph::TaskId early, graph::TaskId late, const std::vector<bool>& needed) {
-  const auto place = [&](graph::TaskId task) {
-    return std::ranges::find(order.sequence, task, [](const plan::Placement& placement) { return placement.task; });
-  };
-  std::stable_partition(place(early), place(late) + 1, [&](const plan::Placement& placement) {
-    return placement.task == late || needed[placement.task.index()];
-  });
-  return order;
-}
-
-// A rank that issues collectives in another order than its peers is seen before the step and not by a hang: ranks
-// compare this fingerprint. Of every communicator: the graph lets a rank swap two neighbours of its queue.
-TEST_P(GridBar, EveryChannelsSwapIsCaught) {
-  on_grids(testing::thirteen_grids(), [](const testing::GridRun& run) {
-    const auto graph = ops::lower_train(run.model, run.step);
-    const plan::Order order = testing::order_of(*policy::make_policy("program"), *graph);
-    const plan::Plan plan = plan::make_plan(graph, order, "program");
-    std::map<graph::Channel, std::vector<graph::TaskId>> queues;
-    for (const graph::TaskId id : plan.collectives) queues[*graph::channel_of(graph->task(id).operation)].push_back(id);
-    for (const auto& [channel, queue] : queues) {
-      SCOPED_TRACE(graph::to_string(channel));
-      bool swapped = false;
-      for (std::size_t i = 0; i + 1 < queue.size() && !swapped; ++i) {
-        const graph::TaskId early = queue[i], late = queue[i + 1];
-        const std::vector<bool> needed = ancestors_of(*graph, late);
-        if (needed[early.index()]) continue;
-        swapped = true;
-        const plan::Plan other = plan::make_plan(graph, overtaken(order, early, late, needed), "other");
-        EXPECT_TRUE(plan::check_plan(other).empty());  // safe by itself
-        EXPECT_NE(other.collective_fingerprint, plan.collective_fingerprint)
-            << graph->task(early).name << " and " << graph->task(late).name;
-      }
-      // Everything but the world's few scalars, which follow from one another.
-      EXPECT_TRUE(swapped || channel == graph::Channel::world);
-    }
-    for (const graph::Channel channel : {graph::Channel::x, graph::Channel::y, graph::Channel::z_gather,
-                                         graph::Channel::z_scatter, graph::Channel::data}) {
-      EXPECT_EQ(queues.contains(channel), graph::group_size(run.step.grid, channel) > 1) << graph::to_string(channel);
-    }
-  });
 }
 
 struct Flags {
@@ -474,6 +410,106 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
   EXPECT_GT(refused, 40);
   EXPECT_GT(narrow, 10);
   EXPECT_GT(apart, 8);
+}
+
+// ---- adapters
+
+// A model that every grid can cut, with adapters of all layers. `kv_heads` below 12: llama, where ranks of x share
+// heads.
+testing::GridRun lora_run(ops::Family family, const graph::Grid& grid, std::int64_t kv_heads = 12) {
+  testing::GridRun run{
+      .model = testing::of_family(
+          family, {.layers = 2, .hidden = 24, .heads = 12, .kv_heads = kv_heads, .ffn = 36, .vocab = 23, .context = 8}),
+      .step = {.micro_batch = 24 / (2 * grid.batch_ranks()),
+               .seq_len = 5,
+               .micro_batches = 2,
+               .grid = grid,
+               .pipeline = {},
+               .dropout = 0.1F},
+      .steps = 5,
+      .lr = 1e-2,
+      .warmup = 1};
+  run.model.lora = {.rank = 3, .alpha = 7.5F};
+  run.step.clip = 0.05F;  // clips, so that the norm of the adapters' gradients counts
+  run.step.eps = 1e-4F;   // B begins at zero, and without it would consist of the signs of gradients, the smallest too
+  return run;
+}
+
+void expect_like(const testing::GridRun& run, const testing::GridOutcome& expected) {
+  const testing::GridOutcome found = testing::run_grid(run);
+  ASSERT_EQ(found.exit_code, 0) << found.errors;
+  testing::expect_near(found.losses, expected.losses, 1e-5, "loss");
+  testing::expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
+  for (const auto& [name, values] : expected.arrays) {
+    if (name.find("lora") == std::string::npos) {
+      EXPECT_EQ(found.arrays.at(name), values) << name;
+    } else {
+      EXPECT_LE(testing::relative_difference(found.arrays.at(name), values), 1e-5) << name;
+    }
+  }
+}
+
+class LoraGrids : public ::testing::TestWithParam<ops::Family> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, LoraGrids, testing::kFamilies, testing::kNameOfParam);
+
+TEST_P(LoraGrids, TrainLikeOneRank) {
+  const testing::GridOutcome expected = testing::run_grid(lora_run(GetParam(), {}));
+  ASSERT_EQ(expected.exit_code, 0) << expected.errors;
+  EXPECT_LT(expected.losses.back(), expected.losses.front());
+  for (const graph::Grid& grid : testing::thirteen_grids()) {
+    SCOPED_TRACE(graph::to_string(grid));
+    testing::GridRun run = lora_run(GetParam(), grid);
+    run.step.recompute_blocks = grid.z > 1;
+    run.step.zero1 = grid.data > 1;
+    run.step.reshard_after_forward = grid.z > 1;
+    expect_like(run, expected);
+  }
+}
+
+// Where ranks of x share heads of keys and values, these come out of another output of the layer than the queries.
+TEST(LoraGridParts, SharedHeadsAndSomeLayersOnly) {
+  const std::map<std::string, ops::LoraConfig> choices = {{"all", {.rank = 3}},
+                                                          {"qkv", {.rank = 2, .out = false, .mlp = false}},
+                                                          {"out", {.rank = 2, .qkv = false, .mlp = false}},
+                                                          {"mlp", {.rank = 2, .qkv = false, .out = false}}};
+  for (const auto& [name, lora] : choices) {
+    SCOPED_TRACE(name);
+    const auto run_on = [&lora = lora](const graph::Grid& grid) {
+      testing::GridRun run = lora_run(ops::Family::llama, grid, 2);
+      run.model.lora = lora;
+      return run;
+    };
+    const testing::GridOutcome expected = testing::run_grid(run_on({}));
+    ASSERT_EQ(expected.exit_code, 0) << expected.errors;
+    for (const graph::Grid& grid : {graph::Grid{4, 1, 1, 1}, graph::Grid{3, 2, 1, 1}}) {
+      testing::GridRun run = run_on(grid);
+      SCOPED_TRACE(graph::to_string(grid));
+      expect_like(run, expected);
+    }
+  }
+}
+
+// The base is neither changed nor kept in fp32 beside bf16, and the optimizer keeps nothing of it.
+TEST(LoraGridParts, OnlyAdaptersAreTrained) {
+  testing::GridRun run = lora_run(ops::Family::gpt2, graph::Grid{1, 1, 2, 1});
+  const auto start = [&](const std::string& name) {
+    for (const ops::ParameterSpec& spec : ops::model_parameters(run.model)) {
+      if (spec.name == name) return testing::initial_values(spec, run.seed);
+    }
+    throw std::logic_error(name);
+  };
+  const testing::GridOutcome outcome = testing::run_grid(run);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  for (const auto& [name, values] : outcome.arrays) {
+    if (name.ends_with(".m")) {
+      EXPECT_NE(name.find(".lora_"), std::string::npos) << name;
+    } else if (name.find(".lora_") == std::string::npos) {
+      EXPECT_EQ(values, start(name)) << name;
+    } else {
+      EXPECT_NE(values, start(name)) << name;
+    }
+  }
 }
 
 }  // namespace

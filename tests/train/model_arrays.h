@@ -1,12 +1,18 @@
-// A small model's parameters with optimizer state, each value different, for tests that save and load them.
+// A small model's parameters with optimizer state, each value different, for tests that save and load them; and the
+// values that parameters begin with.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "ops/model_config.h"
 #include "tests/ops/tiny_model.h"
+#include "train/checkpoint/manifest.h"
 #include "train/checkpoint/parameter_state.h"
+#include "train/step/training_state.h"
 
 namespace weft::testing {
 
@@ -15,6 +21,16 @@ inline ops::ModelConfig small_model(ops::Family family, bool tied) {
       of_family(family, {.layers = 2, .hidden = 8, .heads = 4, .kv_heads = 2, .ffn = 12, .vocab = 11, .context = 6});
   model.tied = tied;
   return model;
+}
+
+/// The families in both types, as a test's parameter and the names of its cases.
+inline const auto kSavedModels = ::testing::Combine(kFamilies, ::testing::Values(DType::f32, DType::bf16));
+inline const auto kNameOfSavedModel = [](const auto& info) {
+  return std::string(to_string(std::get<0>(info.param))) + "_" + std::string(to_string(std::get<1>(info.param)));
+};
+
+inline train::CheckpointInfo checkpoint_info(const ops::ModelConfig& model, DType dtype, std::int64_t step) {
+  return {step, 7, 4096, dtype, model, "steps = 9\n# \"quoted\"\n", {{"weft", "0.1.0"}}};
 }
 
 class ModelArrays {
@@ -63,7 +79,21 @@ class ModelArrays {
   mutable std::vector<Arrays> arrays_;  // to be loaded into
 };
 
-/// The name of the first parameter whose arrays differ in any bit; "" if none does.
+/// The initial values of a whole parameter.
+inline std::vector<float> initial_values(const ops::ParameterSpec& spec, std::uint64_t seed) {
+  const std::int64_t n = spec.rows * spec.cols;
+  const ops::ParameterShard whole{.spec = &spec,
+                                  .rows = spec.rows,
+                                  .cols = spec.cols,
+                                  .end = n,
+                                  .update_end = n,
+                                  .runs = {{.local = 0, .global = 0, .count = n}}};
+  std::vector<float> values(static_cast<std::size_t>(n));
+  train::initialize_parameter(whole, seed, DType::f32, values.data(), nullptr);
+  return values;
+}
+
+/// The name of the first parameter with a different bit in an array; "" if there is none.
 inline std::string first_difference(const ModelArrays& a, const ModelArrays& b, bool with_optimizer) {
   const auto left = a.states(), right = b.states();
   for (std::size_t i = 0; i < left.size(); ++i) {

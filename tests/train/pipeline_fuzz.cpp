@@ -1,7 +1,7 @@
-// Pipelines whose schedules were changed at random: messages that come earlier or later, collectives in another order,
-// tasks moved, waits dropped. Each is judged by the checks and then run by the real executor on ranks in threads, under
-// a time limit. What the checks accept must run to its end with the bits of the unchanged schedule, also on fake
-// devices, which ranks share or have each for itself. What they refuse as a deadlock must not end.
+// Pipelines with schedules that were changed at random: messages that come earlier or later, collectives in another
+// order, tasks moved, waits dropped. Each is judged by the checks and then run by the real executor on ranks in
+// threads, under a time limit. What the checks accept must run to its end with the bits of the unchanged schedule, also
+// on fake devices, which ranks share or have each for itself. What they refuse as a deadlock must not end.
 //
 //   pipeline_fuzz --mutants 10000 --seed 1
 //   pipeline_fuzz --mutants 1 --seed 4711            the one that a failure named
@@ -23,20 +23,17 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ops/lower.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/cpu/cpu_executor.h"
-#include "runtime/execute/device/device_executor.h"
-#include "runtime/execute/device/transport.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
-#include "tests/ops/tiny_model.h"
-#include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/random_graph.h"
-#include "train/step/training_state.h"
+#include "tests/train/device_run.h"
 
 namespace weft::testing {
 namespace {
@@ -51,9 +48,7 @@ struct Failure : std::runtime_error {
 
 /// A schedule of a tiny model, before it is changed.
 struct Pipeline {
-  ops::ModelConfig model;
-  ops::StepConfig step;
-  std::string policy;
+  GridRun of;
   std::vector<std::shared_ptr<const graph::Graph>> graphs;
   std::vector<plan::Order> orders;
   Bits bits;
@@ -64,60 +59,24 @@ std::vector<std::shared_ptr<const plan::Plan>> plans_of(const Pipeline& pipeline
   std::vector<std::shared_ptr<const plan::Plan>> plans;
   for (std::size_t k = 0; k < orders.size(); ++k) {
     plans.push_back(
-        std::make_shared<const plan::Plan>(plan::make_plan(pipeline.graphs[k], orders[k], pipeline.policy)));
+        std::make_shared<const plan::Plan>(plan::make_plan(pipeline.graphs[k], orders[k], pipeline.of.policy)));
   }
   return plans;
 }
 
-void fill(const Pipeline& pipeline, const execute::State& state, const graph::Coordinates& at) {
-  const graph::Grid& grid = pipeline.step.grid;
-  const auto specs = ops::model_parameters(pipeline.model);
-  const auto shards = ops::shards_of_stage(pipeline.model, pipeline.step.pipeline,
-                                           ops::shard_parameters(pipeline.model, specs, grid, at), at.pipe);
-  for (const ops::ParameterShard& shard : shards)
-    train::initialize_parameter(shard, 5, DType::f32, state.data(shard.spec->name), nullptr);
-  train::set_coordinates(state, grid, at);
-  std::vector<std::int32_t> ids(
-      static_cast<std::size_t>(pipeline.step.micro_batches * pipeline.step.micro_batch * pipeline.step.seq_len));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    ids[i] = static_cast<std::int32_t>((i * 5 + static_cast<std::size_t>(at.data) * 3 + 1) %
-                                       static_cast<std::size_t>(pipeline.model.vocab));
-  }
-  train::write_ids(state, ops::names::kTokens, ids);
-  std::ranges::reverse(ids);
-  train::write_ids(state, ops::names::kTargets, ids);
-  const auto scalars = state.get<float>(ops::names::kScalars);
-  scalars[0] = 0.01F, scalars[1] = scalars[2] = 1.0F, scalars[3] = 0.1F;
-}
-
-enum class Place : std::uint8_t { cpu, shared_device, own_devices };
-
-std::unique_ptr<execute::Executor> executor_on(Place place, comm::World& world, const execute::State& state,
-                                               const graph::Grid& grid, std::span<const graph::Channel> channels) {
-  if (place == Place::cpu) {
-    return std::make_unique<execute::CpuExecutor>(state, execute::CommunicatorSet(world, channels, grid),
-                                                  execute::CpuExecutorOptions{.rank = world.rank(), .kept_steps = 0});
-  }
-  const execute::DeviceExecutorOptions options{.kept_steps = 0};
-  const FakeDeviceOptions device{.seed = static_cast<std::uint64_t>(world.rank()) + 1};
-  auto team = place == Place::shared_device
-                  ? execute::make_team(world,
-                                       [&] {
-                                         return std::make_shared<execute::DeviceTeam>(make_fake_device(device),
-                                                                                      world.size(), grid, options);
-                                       })
-                  : std::make_shared<execute::DeviceTeam>(make_fake_device(device), 1, grid, options,
-                                                          execute::make_staged_transport(world, grid));
-  return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-}
-
-/// The bits of all ranks after the steps; nullopt if they don't end or a communicator refuses.
-std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_ptr<const plan::Plan>>& plans,
-                        std::chrono::milliseconds limit, Place place = Place::cpu) {
-  const graph::Grid& grid = pipeline.step.grid;
-  const auto ranks = static_cast<std::size_t>(grid.ranks());
+std::unique_ptr<execute::Executor> on_cpu(comm::World& world, const execute::State& state, const graph::Grid& grid) {
   std::vector<graph::Channel> channels;
   for (std::size_t i = 0; i < graph::kAxisChannels; ++i) channels.push_back(static_cast<graph::Channel>(i));
+  return execute::make_cpu_executor(state, execute::CommunicatorSet(world, channels, grid),
+                                    execute::CpuExecutorOptions{.rank = world.rank(), .kept_steps = 0});
+}
+
+/// The bits of all ranks after the steps, on the CPU unless a device is given; nullopt if they don't end or a
+/// communicator refuses.
+std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_ptr<const plan::Plan>>& plans,
+                        std::chrono::milliseconds limit, const execute::MakeExecutor& on_device = nullptr) {
+  const graph::Grid& grid = pipeline.of.step.grid;
+  const auto ranks = static_cast<std::size_t>(grid.ranks());
   Bits bits(ranks);
   std::atomic<comm::World*> some_world{nullptr};
   std::atomic<bool> done{false};
@@ -139,9 +98,10 @@ std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_
       [&](comm::World& world) {
         const graph::Coordinates at = graph::coordinates_of(grid, world.rank());
         const auto& plan = plans[static_cast<std::size_t>(at.pipe)];
-        const execute::State state(std::vector<const graph::Graph*>{plan->graph.get()});
-        fill(pipeline, state, at);
-        const auto executor = executor_on(place, world, state, grid, channels);
+        const execute::State state(std::array{plan->graph});
+        begin_rank(pipeline.of, state, world.rank(), ops::model_parameters(pipeline.of.model));
+        write_inputs(pipeline.of, state, world.rank(), 0);
+        const auto executor = on_device ? on_device(world, state) : on_cpu(world, state, grid);
         const auto handle = executor->load(plan);
         executor->state_to_device();
         world.barrier();
@@ -163,29 +123,30 @@ std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_
 Pipeline make_pipeline(std::uint64_t seed) {
   Draws draws(seed);
   Pipeline made;
+  made.of.lr = 0.01, made.of.warmup = 1;
   // GPT-2's embedding is tied.
-  made.model = of_family(draws.chance(50) ? ops::Family::gpt2 : ops::Family::llama,
-                         {.layers = 6, .hidden = 8, .heads = 2, .kv_heads = 2, .ffn = 8, .vocab = 7, .context = 2});
+  made.of.model = of_family(draws.chance(50) ? ops::Family::gpt2 : ops::Family::llama,
+                            {.layers = 6, .hidden = 8, .heads = 2, .kv_heads = 2, .ffn = 8, .vocab = 7, .context = 2});
   const std::vector<std::string> policies = policy::pipeline_policy_names();
   do {
-    made.policy = policies[draws.below(policies.size())];
-  } while (made.policy == "serial");
-  if (made.policy == "anneal") made.policy += ":iterations=20";
-  if (made.policy == "portfolio") made.policy += ":budget=20";
-  if (made.policy == "exact") made.policy += ":budget=20,nodes=1000";
-  const auto policy = policy::make_policy(made.policy);
+    made.of.policy = policies[draws.below(policies.size())];
+  } while (made.of.policy == "serial");
+  if (made.of.policy == "anneal") made.of.policy += ":iterations=20";
+  if (made.of.policy == "portfolio") made.of.policy += ":budget=20";
+  if (made.of.policy == "exact") made.of.policy += ":budget=20,nodes=1000";
+  const auto policy = policy::make_policy(made.of.policy);
   const std::int64_t stages = draws.between(2, 3);
-  made.step.grid.pipe = stages;
-  if (stages == 2 && draws.chance(30)) made.step.grid.data = 2;
-  made.step.seq_len = 2;
-  made.step.micro_batches = 2 * stages;
-  made.step.pipeline = ops::balanced_layout(made.model, 2, stages, policy->chunks());
-  for (std::int64_t k = 0; k < stages; ++k) made.graphs.push_back(ops::lower_train(made.model, made.step, k));
+  made.of.step.grid.pipe = stages;
+  if (stages == 2 && draws.chance(30)) made.of.step.grid.data = 2;
+  made.of.step.seq_len = 2;
+  made.of.step.micro_batches = 2 * stages;
+  made.of.step.pipeline = ops::balanced_layout(made.of.model, 2, stages, policy->chunks());
+  for (std::int64_t k = 0; k < stages; ++k) made.graphs.push_back(ops::lower_train(made.of.model, made.of.step, k));
   policy::Decision decision = policy::decide(made.graphs, *policy);
   made.graphs = std::move(decision.graphs);
   made.orders = std::move(decision.orders);
   const auto bits = run(made, plans_of(made, made.orders), std::chrono::seconds(60));
-  if (!bits) throw Failure(fmt::format("policy {} doesn't end", made.policy));
+  if (!bits) throw Failure(fmt::format("policy {} doesn't end", made.of.policy));
   made.bits = *bits;
   return made;
 }
@@ -298,8 +259,8 @@ class Fuzzer {
       try {
         try_mutant(seed);
       } catch (const std::exception& error) {
-        fmt::print(stderr, "FAILED: --mutants 1 --seed {} (policy {}, {}): {}\n", seed, pipeline_->policy,
-                   graph::to_string(pipeline_->step.grid), error.what());
+        fmt::print(stderr, "FAILED: --mutants 1 --seed {} (policy {}, {}): {}\n", seed, pipeline_->of.policy,
+                   graph::to_string(pipeline_->of.step.grid), error.what());
         return 1;
       }
       if ((i + 1) % 500 == 0) tell(i + 1);
@@ -329,9 +290,10 @@ class Fuzzer {
     if (violations.empty()) {
       if (!bits) throw Failure("accepted, and doesn't end");
       if (!right) throw Failure("accepted, and changes bits");
-      for (const Place place : {Place::shared_device, Place::own_devices}) {
-        const std::string_view where = place == Place::shared_device ? "a shared device" : "devices of their own";
-        const std::optional<Bits> there = run(*pipeline_, plans, limit, place);
+      for (const auto& [where, device] :
+           {std::pair{"a shared device", on_fake(pipeline_->of, 1).make_executor},
+            std::pair{"devices of their own", on_own_fakes(pipeline_->of, 1).make_executor}}) {
+        const std::optional<Bits> there = run(*pipeline_, plans, limit, device);
         if (!there) throw Failure(fmt::format("accepted, and doesn't end on {}", where));
         if (*there != pipeline_->bits) throw Failure(fmt::format("accepted, and changes bits on {}", where));
       }

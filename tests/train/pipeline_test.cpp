@@ -65,7 +65,7 @@ TEST(PipelineFlags, TrainWithAndWithoutStages) {
     graph::Grid grid;
     void (*change)(testing::GridRun&);
     std::vector<std::string> policies;
-    bool same_bits = true;  // as without stages
+    bool same_bits = true;  // as without stages; else only among the policies
   };
   // Sums over data ranks, sharded optimizer state, recomputed layers, gathered weights that are dropped, attention
   // within documents.
@@ -97,7 +97,7 @@ TEST(PipelineFlags, TrainWithAndWithoutStages) {
                                    // A tied embedding's gradients are scattered over z in each micro-batch, and its two
                                    // stages' sums are added at the end.
                                    {"scattered micro-batches", gpt2, {.z = 2}, scatter, {"1f1b", "zb-h1"}, false},
-                                   {"scattered micro-batches", llama, {.z = 2}, scatter, {"1f1b", "zb-h1"}, false},
+                                   {"scattered micro-batches", llama, {.z = 2}, scatter, {"1f1b", "zb-h1"}},
                                    // The first and the last stage keep equal copies of it, on two ranks or on one.
                                    {"a tied embedding",
                                     gpt2,

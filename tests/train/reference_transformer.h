@@ -1,5 +1,5 @@
-// Both model families in plain double-precision loops, written from their definitions and sharing no code with the
-// graph or the kernels: the reference for trained losses and gradients.
+// Both model families in plain double-precision loops, written from their definitions: the reference for trained losses
+// and gradients. They share dropout's formula with the kernels, and nothing else.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/dropout_formula.h"
+#include "kernels/formulas.h"
 #include "ops/model_config.h"
-#include "train/step/training_state.h"
+#include "tests/train/model_arrays.h"
 
 namespace weft::testing {
 
@@ -35,7 +35,7 @@ class ReferenceTransformer {
 
   ReferenceTransformer(const ops::ModelConfig& model, std::int64_t seq_len) : model_(model), seq_(seq_len) {}
 
-  /// The elements that a training step drops: by Philox(seed, step, site) and dropout_formula.h, with rows of the
+  /// The elements that a training step drops: by Philox(seed, step, site) and formulas.h, with rows of the
   /// global batch.
   void drop(double p, std::uint64_t seed, std::uint32_t step) { p_ = p, seed_ = seed, step_ = step; }
 
@@ -87,21 +87,16 @@ class ReferenceTransformer {
     return sum / static_cast<double>(counted);
   }
 
-  /// d loss / d parameter, each element by central differences.
-  ReferenceMatrix gradient(Parameters parameters, const std::string& name, const std::vector<std::int32_t>& tokens,
-                           const std::vector<std::int32_t>& targets) const {
+  /// The slope of the loss along a direction of a parameter's elements, of length 1, by central differences.
+  double slope(Parameters parameters, const std::string& name, const std::vector<double>& direction,
+               const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& targets) const {
     constexpr double kStep = 1e-5;
-    ReferenceMatrix result = parameters.at(name);
-    std::vector<double>& values = parameters.at(name).values;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const double value = values[i];
-      values[i] = value + kStep;
-      const double above = loss(parameters, tokens, targets);
-      values[i] = value - kStep;
-      result.values[i] = (above - loss(parameters, tokens, targets)) / (2 * kStep);
-      values[i] = value;
-    }
-    return result;
+    const std::vector<double> values = parameters.at(name).values;
+    const auto loss_at = [&](double t) {
+      for (std::size_t i = 0; i < values.size(); ++i) parameters.at(name).values[i] = values[i] + t * direction[i];
+      return loss(parameters, tokens, targets);
+    };
+    return (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
   }
 
  private:
@@ -257,22 +252,8 @@ class ReferenceTransformer {
   std::uint32_t step_ = 0;
 };
 
-/// The initial values of a whole parameter.
-inline std::vector<float> initial_values(const ops::ParameterSpec& spec, std::uint64_t seed) {
-  const std::int64_t n = spec.rows * spec.cols;
-  const ops::ParameterShard whole{.spec = &spec,
-                                  .rows = spec.rows,
-                                  .cols = spec.cols,
-                                  .end = n,
-                                  .update_end = n,
-                                  .runs = {{.local = 0, .global = 0, .count = n}}};
-  std::vector<float> values(static_cast<std::size_t>(n));
-  train::initialize_parameter(whole, seed, DType::f32, values.data(), nullptr);
-  return values;
-}
-
-/// Writes random weights into a program's state, so wide that every position and token matters, and none of them 0 or
-/// 1: N(0, deviation²), of norms around 1. Returns them as the dtype holds them.
+/// Writes random weights into a program's state, so wide that every position and token matters: normal ones around 0,
+/// or around 1 where a model begins with ones. Returns them as the dtype holds them.
 inline ReferenceTransformer::Parameters write_wide_weights(const execute::State& state, const ops::ModelConfig& model,
                                                            DType dtype, std::uint64_t seed) {
   ReferenceTransformer::Parameters parameters;

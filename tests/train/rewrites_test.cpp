@@ -85,14 +85,6 @@ Epilogues epilogues(const testing::GridRun& run) {
   return count;
 }
 
-// Vectors of 64 bytes and more, so that some join a bucket, in blocks that every axis divides.
-testing::GridRun tiny_grid_run(ops::Family family, const graph::Grid& grid) {
-  return {.model = testing::of_family(
-              family, {.layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 48, .vocab = 37, .context = 8}),
-          .step = {.seq_len = 8, .micro_batches = 2, .grid = grid, .pipeline = {}, .dropout = 0.2F, .clip = 0.5F},
-          .steps = 4};
-}
-
 class RewrittenTraining : public ::testing::TestWithParam<ops::Family> {};
 
 INSTANTIATE_TEST_SUITE_P(Families, RewrittenTraining, testing::kFamilies, testing::kNameOfParam);
@@ -197,8 +189,9 @@ TEST_P(RewrittenTraining, WeightsGatheredByEachPassAreLeftAlone) {
 }
 
 TEST_P(RewrittenTraining, OfBf16OverNarrowMessages) {
-  testing::GridRun run = tiny_grid_run(GetParam(), {1, 1, 2, 2});
-  run.step.dtype = run.step.reduce_dtype = DType::bf16;
+  testing::GridRun run = run_of(GetParam(), {1, 1, 2, 2}, DType::bf16);
+  run.model.hidden = 32, run.model.ffn = 48;  // vectors of 64 bytes and more, so that some join a bucket
+  run.step.reduce_dtype = DType::bf16;
   run.step.zero1 = true;
   const testing::GridOutcome expected = testing::run_grid(run);
   run.rewrites = "recompute=1;reshard=0;bucket;split-collective=128;ar-to-rs-ag";
@@ -220,7 +213,7 @@ std::map<std::string, int> census(const graph::Graph& graph) {
 TEST_P(RewrittenTraining, TheLoweringsFlagsAreTheSameRewrites) {
   for (const graph::Grid& grid : {graph::Grid{2, 1, 1, 1}, graph::Grid{1, 1, 2, 2}, graph::Grid{2, 2, 1, 1}}) {
     SCOPED_TRACE(graph::to_string(grid));
-    testing::GridRun run = tiny_grid_run(GetParam(), grid);
+    testing::GridRun run = run_of(GetParam(), grid);
     const auto plain = ops::lower_train(run.model, run.step);
     run.step.recompute_blocks = true;
     const auto recomputed = ops::lower_train(run.model, run.step);

@@ -106,7 +106,7 @@ inline RunOutcome train_run(const train::RunConfig& config, const execute::MakeE
   outcome.exit_code = end.code;
   outcome.errors = end.errors;
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  for (const auto& state : states) EXPECT_TRUE(!replicas || first_difference(state, states.front()).empty());
+  for (const auto& state : states) EXPECT_EQ(replicas ? first_difference(state, states.front()) : "", "");
   outcome.state = std::move(states.front());
   return outcome;
 }

@@ -1,6 +1,5 @@
 #include "train/trainer.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,4 @@
 // SentencePiece's models (tokenizer.model), by its library.
-#include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
 #include <algorithm>

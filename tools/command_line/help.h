@@ -1,4 +1,4 @@
-// Help texts, made from the description of a command for a terminal of a given width.
+// Help texts for a terminal of a given width, and the manual page, made from the descriptions of commands.
 #pragma once
 
 #include <cstddef>
@@ -24,5 +24,8 @@ std::string option_text(const CommandOption& option);
 
 /// The headings of a command's options in the order of the help, without "" for its own.
 std::vector<std::string> option_groups(const Command& command);
+
+/// The manual page of `weft` in roff, for `man -l`. `version`: "weft 0.1.0".
+std::string man_page(const Command& root, const std::string& version);
 
 }  // namespace weft::tools

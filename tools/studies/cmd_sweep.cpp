@@ -15,8 +15,7 @@
 #include "tools/command_line/config_readers.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
-#include "tools/studies/result_flags.h"
-#include "tools/studies/search_flags.h"
+#include "tools/studies/study_flags.h"
 #include "train/config/config.h"
 
 namespace weft::tools {

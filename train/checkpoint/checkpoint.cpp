@@ -38,13 +38,6 @@ std::optional<std::int64_t> step_of(const fs::path& folder) {
 
 const std::string kTuning(execute::kGemmTuningFile);
 
-/// `path` itself, or the latest checkpoint if it is a run folder.
-fs::path inside_run(const fs::path& path) {
-  if (is_checkpoint(path)) return path;
-  if (const auto latest = latest_checkpoint(path)) return *latest;
-  return path;
-}
-
 void verify(const fs::path& folder, const Manifest& manifest, const std::string& name) {
   const auto listed = manifest.files.find(name);
   if (listed == manifest.files.end()) {
@@ -118,9 +111,12 @@ std::optional<BestCheckpoint> best_checkpoint(const fs::path& run_dir, std::int6
   return best;
 }
 
+fs::path inside_run(const fs::path& path) {
+  return is_checkpoint(path) ? path : latest_checkpoint(path).value_or(path);
+}
+
 fs::path find_checkpoint(const fs::path& path) {
-  if (is_checkpoint(path)) return path;
-  if (const auto latest = latest_checkpoint(path)) return *latest;
+  if (const fs::path found = inside_run(path); is_checkpoint(found)) return found;
   std::error_code hidden;
   throw UserError(in_quotes(path) + (fs::exists(path, hidden) ? " holds no complete checkpoint" : " doesn't exist"),
                   "a run folder with checkpoints/step_…, one of those folders, or RUN/best of a run with --keep-best",

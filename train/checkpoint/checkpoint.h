@@ -56,6 +56,8 @@ struct BestCheckpoint {
 /// are none.
 std::optional<BestCheckpoint> best_checkpoint(const std::filesystem::path& run_dir,
                                               std::int64_t most_steps = std::numeric_limits<std::int64_t>::max());
+/// The checkpoint that `path` means, as find_checkpoint() does, or `path` itself if there is none.
+std::filesystem::path inside_run(const std::filesystem::path& path);
 /// The checkpoint that `path` means: a checkpoint folder itself, a run folder's latest, or RUN/best. Throws UserError.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 

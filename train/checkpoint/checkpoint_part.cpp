@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <stdexcept>
 
 #include "base/error.h"
 #include "base/files/input_file.h"
@@ -147,9 +146,7 @@ struct WantedTensor {
   std::string content;
   std::string dtype;
 
-  std::string text() const {
-    return content == kParameterContent ? stored->name : fmt::format("{}.{}", stored->name, content);
-  }
+  std::string text() const { return entry_of(*stored, content); }
 };
 
 /// Places a shard, whose block lies within its global shape (see parse_manifest).

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"

@@ -1,7 +1,6 @@
 // Writes checkpoints during the following steps, by one rank or by all ranks that hold a part of the model.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <future>

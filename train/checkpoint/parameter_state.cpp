@@ -114,11 +114,6 @@ Rows common_rows(const Region& a, const Region& b) {
   return {std::max(a.row_begin, b.row_begin), std::min(a.row_end, b.row_end)};
 }
 
-template <class Element>
-void convert(std::span<const float> values, Element* to) {
-  std::transform(values.begin(), values.end(), to, [](float value) { return static_cast<Element>(value); });
-}
-
 /// Elements [first, first + count) of the tensor.
 template <class Element>
 void copy_run(const TensorSource& source, std::int64_t first, std::int64_t count, Element* to) {
@@ -130,7 +125,7 @@ void copy_run(const TensorSource& source, std::int64_t first, std::int64_t count
       const std::int64_t part = std::min<std::int64_t>(count - done, std::ssize(values));
       const std::span<float> chunk(values.data(), static_cast<std::size_t>(part));
       source.file->read(*source.tensor, static_cast<std::uint64_t>(first + done), chunk);
-      convert(chunk, to + done);
+      std::ranges::transform(chunk, to + done, [](float value) { return static_cast<Element>(value); });
       done += part;
     }
   }

@@ -233,7 +233,7 @@ void check_device(const RunConfig& config) {
 }
 
 void check_communicator(const RunConfig& config, bool launched_by_mpi) {
-  constexpr std::int64_t kMostStagedThreads = 3;  // with up to eleven streams each (staged_transport.h)
+  constexpr std::int64_t kMostStagedThreads = 3;  // with up to eleven streams each (device/transport.h)
   check_device(config);
   const CommunicatorKind kind = config.communicator;
   const std::string found = communicator_text(config);

@@ -10,8 +10,8 @@
 
 namespace weft::train {
 
-// Keys that are more than a field. Setting `ranks` anew lets the data axis be filled in anew, so that a dumped
-// configuration runs with other --ranks.
+// Keys with their own way of reading or writing a value. Setting `ranks` anew lets the data axis be filled in anew, so
+// that a dumped configuration runs with other --ranks.
 ConfigKey ranks_key();
 ConfigKey grid_key();
 ConfigKey axis_order_key();

@@ -1,5 +1,5 @@
 // The kinds of configuration keys: numbers, truth values, texts and words, each an entry of the table that
-// knows how its field is parsed and printed. Internal to train/config/config*.cpp.
+// knows how its field is parsed and printed. Internal to train/config.
 #pragma once
 
 #include <fmt/format.h>
@@ -91,26 +91,44 @@ ConfigKey text_key(std::string name, std::string help, Field field) {
       std::identity());
 }
 
+/// The words of a switch, for messages.
+inline constexpr const char* kSwitchWords = "true, false, on or off";
+
+template <class Config>
+ConfigKey boolean_key(std::string name, std::string help, bool Config::*field) {
+  ConfigKey key = parsed_key(
+      std::move(name), ValueKind::boolean, "true or false", std::move(help), field,
+      [](std::string_view value, std::string_view where) {
+        const bool on = value == "true" || value == "on";
+        if (on || value == "false" || value == "off") return on;
+        throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), kSwitchWords,
+                        "write true or false");
+      },
+      [](bool value) { return value ? "true" : "false"; });
+  key.words = {"true", "false"};
+  return key;
+}
+
 template <class Value>
 struct Word {
   std::string name;
   Value value;
 };
 
-/// The value that a word means. Where "on" and "off" are words, true and false mean them, and the other way round;
-/// elsewhere nothing has these names. Throws UserError.
+/// The value that a word means. Where "on" and "off" are words, true and false mean them; elsewhere nothing has these
+/// names. Throws UserError.
 template <class Value>
 Value value_of_word(const std::vector<Word<Value>>& accepted, std::string_view word, std::string_view where) {
-  const auto meant = [](std::string_view name) { return name == "true" ? "on" : name == "false" ? "off" : name; };
+  const std::string_view meant = word == "true" ? "on" : word == "false" ? "off" : word;
   std::vector<std::string> names;
   for (const Word<Value>& each : accepted) {
-    if (meant(each.name) == meant(word)) return each.value;
+    if (each.name == meant) return each.value;
     names.push_back(each.name);
   }
   const std::string nearest = nearest_name(word, names);
-  const bool is_switch = names.size() == 2 && (names.front() == "true" || names.back() == "on");
+  const bool is_switch = names.size() == 2 && std::ranges::count(names, "on") > 0;
   throw UserError(fmt::format("{} = \"{}\" is unknown", where, word),
-                  is_switch ? "true, false, on or off" : "one of " + join(names),
+                  is_switch ? kSwitchWords : "one of " + join(names),
                   nearest.empty() ? "choose one of these" : fmt::format("did you mean \"{}\"?", nearest));
 }
 
@@ -133,15 +151,7 @@ ConfigKey words_key(std::string name, std::string help, const std::vector<Word<V
   return key;
 }
 
-template <class Config>
-ConfigKey boolean_key(std::string name, std::string help, bool Config::*field) {
-  ConfigKey key = words_key<bool>(std::move(name), std::move(help), {{"true", true}, {"false", false}}, field);
-  key.kind = ValueKind::boolean;
-  key.type = "true or false";
-  return key;
-}
-
-/// The key, whose value has a further effect.
+/// The key with a further effect of each value that is set.
 template <class Effect>
 ConfigKey with_effect(ConfigKey key, Effect effect) {
   key.set = [set = key.set, effect](RunConfig& config, std::string_view value, std::string_view where) {

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -106,8 +105,8 @@ std::string rewrites_text(const RunConfig& config) {
 // ---- adapters
 
 constexpr const char* kLoraForm = "rank=N,alpha=X,on=qkv+out+mlp, as far as they differ from rank=8,alpha=16, or none";
-constexpr const char* kExample = "rank=8,alpha=16,on=qkv+out+mlp";
-constexpr std::string_view kNone = "none";
+constexpr const char* kLoraExample = "rank=8,alpha=16,on=qkv+out+mlp";
+constexpr std::string_view kNoLora = "none";
 
 void set_layers(ops::LoraConfig& lora, std::string_view layers, std::string_view where) {
   lora.qkv = lora.out = lora.mlp = false;
@@ -123,9 +122,9 @@ void set_layers(ops::LoraConfig& lora, std::string_view layers, std::string_view
 
 ops::LoraConfig parse_lora(std::string_view value, std::string_view where) {
   ops::LoraConfig lora;
-  if (value.empty() || value == kNone) return lora;
+  if (value.empty() || value == kNoLora) return lora;
   lora.rank = 8;
-  const MemberForm form{{"rank", "alpha", "on"}, "member", "a member and its value", kLoraForm, kExample};
+  const MemberForm form{{"rank", "alpha", "on"}, "member", "a member and its value", kLoraForm, kLoraExample};
   for (const auto& [name, setting] : members_of(value, where, form)) {
     const std::string place = fmt::format("{}: {}", where, name);
     if (name == "rank") lora.rank = parse_number<std::int64_t>(setting, place, 1, 1 << 20);
@@ -201,7 +200,7 @@ ConfigKey lora_key() {
       "train low-rank adapters of the layers qkv, out and mlp, and nothing else, over the weights of init-from; "
       "without rank, alpha or on: rank=8,alpha=16,on=qkv+out+mlp; none: train all weights",
       &ops::ModelConfig::lora, parse_lora,
-      [](const ops::LoraConfig& lora) { return lora.used() ? ops::to_string(lora) : std::string(kNone); });
+      [](const ops::LoraConfig& lora) { return lora.used() ? ops::to_string(lora) : std::string(kNoLora); });
 }
 
 }  // namespace weft::train

@@ -40,8 +40,8 @@ struct ResolvedRun {
   std::shared_ptr<const cost::Profile> profile = nullptr;  // measured costs; null: none are named
   TuningSetting gemm_tuning = {};
 
-  /// Another policy, also in the configuration, which isn't filled in yet: with pipeline stages the policy decides how
-  /// many a rank has.
+  /// Sets the policy here and in the configuration. The configuration must not be filled in yet, because the policy
+  /// decides how many pipeline stages a rank has.
   void set_policy(policy::NamedPolicy chosen);
 };
 

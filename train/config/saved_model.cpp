@@ -169,12 +169,11 @@ std::string name_of(const SavedModel& saved) {
 SavedModel read_saved_model(const fs::path& path) {
   constexpr const char* kExpected =
       "a run or checkpoint folder of Weft, or a folder of Hugging Face with config.json and model.safetensors";
-  const auto newest = is_checkpoint(path) ? path : latest_checkpoint(path);
-  if (newest) {
-    CheckpointInfo info = read_manifest(*newest).info;
+  if (const fs::path newest = inside_run(path); is_checkpoint(newest)) {
+    CheckpointInfo info = read_manifest(newest).info;
     const ops::ModelConfig model = info.model;
     const DType dtype = info.dtype;
-    return {*newest, std::move(info), model, dtype};
+    return {newest, std::move(info), model, dtype};
   }
   if (!is_there(path)) throw UserError(in_quotes(path) + " doesn't exist", kExpected, "check the path");
   const fs::path file = config_beside(path);
@@ -208,7 +207,7 @@ void take_saved_model(RunConfig& config) {
     warn_of_random_weights(config);
     return;
   }
-  const bool described = is_checkpoint(from) || latest_checkpoint(from) || (!resumes && is_there(config_beside(from)));
+  const bool described = is_checkpoint(inside_run(from)) || (!resumes && is_there(config_beside(from)));
   if (!described && gives_all_sizes(config)) return;
   SavedModel saved = resumes ? read_saved_model(find_checkpoint(from)) : read_saved_model(from);
   refuse_differences(config, saved);

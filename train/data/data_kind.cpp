@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,29 +20,29 @@ constexpr std::size_t kKindBytes = 64 * 1024;
 constexpr std::string_view kUnpack = "unpack it first";
 constexpr std::string_view kWriteText = "write its text to a .txt file, or its token ids to a .bin file";
 
-struct ForeignFile {
+struct ForeignKind {
   std::string_view name;
   std::string_view begin;   // first bytes; empty: any
   std::string_view ending;  // of the name, empty: any
-  std::string_view fix;
+  std::string_view fix;     // how its content can be trained on
 };
 
-constexpr std::array kForeignFiles = {
-    ForeignFile{"a NumPy array", "\x93NUMPY"sv, "",
+constexpr std::array kForeignKinds = {
+    ForeignKind{"a NumPy array", "\x93NUMPY"sv, "",
                 "write its ids bare: numpy.load(FILE).astype(\"uint16\").tofile(\"tokens.bin\")"},
-    ForeignFile{"an Arrow file", "ARROW1"sv, "", kWriteText},
-    ForeignFile{"an Arrow file", "", ".arrow", kWriteText},
-    ForeignFile{"a Parquet file", "PAR1"sv, "", kWriteText},
-    ForeignFile{"a Parquet file", "", ".parquet", kWriteText},
-    ForeignFile{"an HDF5 file", "\x89HDF\r\n\x1a\n"sv, "", kWriteText},
-    ForeignFile{"a JSON file", "", ".json", kWriteText},
-    ForeignFile{"a JSON file", "", ".jsonl", kWriteText},
-    ForeignFile{"a JSON file", "", ".ndjson", kWriteText},
-    ForeignFile{"a gzip file", "\x1f\x8b\x08\0"sv, "", kUnpack},
-    ForeignFile{"a gzip file", "\x1f\x8b\x08\x08"sv, "", kUnpack},  // with the name of what it holds
-    ForeignFile{"a Zstandard file", "\x28\xb5\x2f\xfd"sv, "", kUnpack},
-    ForeignFile{"an xz file", "\xfd\x37zXZ\0"sv, "", kUnpack},
-    ForeignFile{"a zip archive", "PK\x03\x04"sv, "", kUnpack},
+    ForeignKind{"an Arrow file", "ARROW1"sv, "", kWriteText},
+    ForeignKind{"an Arrow file", "", ".arrow", kWriteText},
+    ForeignKind{"a Parquet file", "PAR1"sv, "", kWriteText},
+    ForeignKind{"a Parquet file", "", ".parquet", kWriteText},
+    ForeignKind{"an HDF5 file", "\x89HDF\r\n\x1a\n"sv, "", kWriteText},
+    ForeignKind{"a JSON file", "", ".json", kWriteText},
+    ForeignKind{"a JSON file", "", ".jsonl", kWriteText},
+    ForeignKind{"a JSON file", "", ".ndjson", kWriteText},
+    ForeignKind{"a gzip file", "\x1f\x8b\x08\0"sv, "", kUnpack},
+    ForeignKind{"a gzip file", "\x1f\x8b\x08\x08"sv, "", kUnpack},  // with the name of what it holds
+    ForeignKind{"a Zstandard file", "\x28\xb5\x2f\xfd"sv, "", kUnpack},
+    ForeignKind{"an xz file", "\xfd\x37zXZ\0"sv, "", kUnpack},
+    ForeignKind{"a zip archive", "PK\x03\x04"sv, "", kUnpack},
 };
 
 /// Arrow's stream format, in which Hugging Face keeps data sets: a message of a length that is a multiple of 8, and in
@@ -77,10 +79,28 @@ bool is_json(std::string_view text, bool cut) {
   return cut && outline.read_size >= text.size();
 }
 
+std::optional<ForeignKind> foreign_kind(const InputFile& file) {
+  const std::vector<std::byte> head = head_of(file);
+  const std::string_view bytes(reinterpret_cast<const char*>(head.data()), head.size());
+  const auto known = std::ranges::find_if(kForeignKinds, [&](const ForeignKind& kind) {
+    return kind.begin.empty() ? file.path().extension() == kind.ending : bytes.starts_with(kind.begin);
+  });
+  if (known != kForeignKinds.end()) return *known;
+  if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", "", "", kWriteText};
+  if (is_safetensors(bytes))
+    return ForeignKind{"a safetensors file", "", "", "give weights as --init-from; data is text or ids"};
+  if (is_json(bytes, head.size() == kKindBytes)) return ForeignKind{"a JSON file", "", "", kWriteText};
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse(const InputFile& file, const ForeignKind& kind, const char* expected) {
+  throw UserError(in_quotes(file.path()) + " is " + std::string(kind.name), expected, std::string(kind.fix));
+}
+
 }  // namespace
 
 bool is_data_set_name(const std::filesystem::path& path) {
-  return std::ranges::any_of(kForeignFiles, [&](const ForeignFile& kind) {
+  return std::ranges::any_of(kForeignKinds, [&](const ForeignKind& kind) {
     return !kind.ending.empty() && kind.ending != ".json" && path.extension() == kind.ending;
   });
 }
@@ -91,24 +111,8 @@ std::vector<std::byte> head_of(const InputFile& file) {
   return head;
 }
 
-std::optional<ForeignKind> foreign_kind(const InputFile& file) {
-  const std::vector<std::byte> head = head_of(file);
-  const std::string_view bytes(reinterpret_cast<const char*>(head.data()), head.size());
-  const auto known = std::ranges::find_if(kForeignFiles, [&](const ForeignFile& kind) {
-    return kind.begin.empty() ? file.path().extension() == kind.ending : bytes.starts_with(kind.begin);
-  });
-  if (known != kForeignFiles.end()) return ForeignKind{std::string(known->name), std::string(known->fix)};
-  if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", std::string(kWriteText)};
-  if (is_safetensors(bytes))
-    return ForeignKind{"a safetensors file", "give weights as --init-from; data is text or ids"};
-  if (is_json(bytes, head.size() == kKindBytes)) return ForeignKind{"a JSON file", std::string(kWriteText)};
-  return std::nullopt;
-}
-
 void refuse_foreign_kind(const InputFile& file) {
-  if (const auto kind = foreign_kind(file)) {
-    throw UserError(in_quotes(file.path()) + " is " + kind->name, "text, or token ids in a .bin file", kind->fix);
-  }
+  if (const auto kind = foreign_kind(file)) refuse(file, *kind, "text, or token ids in a .bin file");
 }
 
 void refuse_no_text(const InputFile& file, bool json) {
@@ -116,8 +120,7 @@ void refuse_no_text(const InputFile& file, bool json) {
   if (!kind || kind->name == "a gzip file") return;
   const auto ending = file.path().extension();
   if (json ? kind->name == "a JSON file" : ending == ".jsonl" || ending == ".ndjson") return;
-  throw UserError(in_quotes(file.path()) + " is " + kind->name, "text or JSON lines, plain or packed with gzip",
-                  kind->fix);
+  refuse(file, *kind, "text or JSON lines, plain or packed with gzip");
 }
 
 }  // namespace weft::train

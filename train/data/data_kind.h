@@ -3,29 +3,18 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "base/files/input_file.h"
 
 namespace weft::train {
 
-struct ForeignKind {
-  std::string name;  // "a NumPy array"
-  std::string fix;   // how its content can be trained on
-};
-
 /// The bytes at a file's beginning that are examined: 64 KiB, or the whole of it.
 std::vector<std::byte> head_of(const InputFile& file);
 
-/// nullopt: text, ids, or bytes of an unknown kind. Known are NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON
-/// lines, safetensors, and compressed files.
-std::optional<ForeignKind> foreign_kind(const InputFile& file);
-
-/// Throws UserError, naming the file and its kind, if the kind is foreign.
+/// Throws UserError, naming the file and its kind, unless it is text, ids, or bytes of an unknown kind. Known are
+/// NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON lines, safetensors, and compressed files.
 void refuse_foreign_kind(const InputFile& file);
 /// The same where texts may be packed with gzip, and be JSON lines: those with their name, or, if `json`, any JSON.
 void refuse_no_text(const InputFile& file, bool json);

@@ -185,16 +185,9 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kTens = 10;
 constexpr std::size_t kMostDocuments = std::size_t{1} << 30;
 
-std::string read_whole(const fs::path& path) {
-  const InputFile file(path);
-  std::string text(file.size(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 /// Calls take(root) with a description, once it is that of the file.
 template <class Take>
-void read_description(const CheckedTokens& file, const std::string& text, Take take) {
+void read_description(const CheckedTokens& file, std::string_view text, Take take) {
   const fs::path& path = file.part.file->path();
   const Document json = read_json(text, text::description_path(path).string(), {.most_values = kMostDocuments});
   const DocumentValue root = json.of_format("the description of a token file", "weft tokens", 1);
@@ -246,7 +239,7 @@ std::vector<std::uint64_t> document_begins(const CheckedTokens& file, const std:
                     in_quotes(description), "tokenize its texts with `weft tokenize`, or " + instead);
   }
   std::vector<std::uint64_t> begins;
-  read_description(file, read_whole(description), [&](const DocumentValue& root) {
+  read_description(file, MappedFile(description).text(), [&](const DocumentValue& root) {
     for (const DocumentValue& item : root["document_begins"].items()) {
       begins.push_back(number_from(item, begins.empty() ? 0 : begins.back(), begins.empty() ? 0 : file.part.count));
     }
@@ -259,9 +252,10 @@ std::vector<text::IdRange> ignored_ranges(const CheckedTokens& file) {
   std::error_code error;
   const fs::path description = text::description_path(file.part.file->path());
   if (file.part.encoding == TokenEncoding::bytes || !fs::is_regular_file(description, error)) return {};
-  const std::string text = read_whole(description);
+  const MappedFile mapped(description);
+  const std::string_view text = mapped.text();
   // Most files have none, and their lists of documents are long.
-  if (text.find(fmt::format("\"{}\":", text::kIgnoredRanges)) == std::string::npos) return {};
+  if (text.find(fmt::format("\"{}\":", text::kIgnoredRanges)) == std::string_view::npos) return {};
   std::vector<text::IdRange> ranges;
   read_description(file, text, [&](const DocumentValue& root) {
     for (const DocumentValue& item : root[text::kIgnoredRanges].items()) {

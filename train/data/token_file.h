@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,11 @@
 #include "train/data/token_stream.h"
 
 namespace weft::train {
+
+/// By its name: x.bin.
+inline bool is_token_file(const std::filesystem::path& path) {
+  return path.extension() == ".bin";
+}
 
 /// A file that was read through once.
 struct CheckedTokens {

@@ -30,10 +30,6 @@ namespace fs = std::filesystem;
 constexpr const char* kDefaultFolder = "/usr/share/common-licenses";
 constexpr const char* kNameOneFile = "name one file: --data FOLDER/train.bin";
 
-bool is_bin(const fs::path& path) {
-  return path.extension() == ".bin";
-}
-
 /// "x_val_000000.bin" and "wiki.valid.txt": one of the words between characters that join words.
 bool is_val(const fs::path& path) {
   constexpr std::array<std::string_view, 3> kWords = {"val", "valid", "validation"};
@@ -50,7 +46,8 @@ bool is_val(const fs::path& path) {
 /// "x.bin.json", which `weft tokenize` writes beside x.bin.
 bool is_description(const fs::path& path) {
   std::error_code error;
-  return path.extension() == ".json" && is_bin(path.stem()) && fs::exists(path.parent_path() / path.stem(), error);
+  return path.extension() == ".json" && is_token_file(path.stem()) &&
+         fs::exists(path.parent_path() / path.stem(), error);
 }
 
 /// Files in order, all of one kind, opened but not yet read.
@@ -76,7 +73,7 @@ void expect_one_kind(const std::string& first, bool first_is_text, const std::st
 
 FileSet single_file(const fs::path& path) {
   FileSet set;
-  set.text = !is_bin(path);
+  set.text = !is_token_file(path);
   set.files.push_back(open_file(path));
   if (set.files.front()->size() == 0)
     throw UserError(in_quotes(path) + " is empty", "text or tokens", "check the path, or make the file again");
@@ -126,7 +123,7 @@ FileSet folder_files(const fs::path& folder, std::vector<std::string>& notes) {
   FileSet set;
   set.several = true;
   for (const fs::path& path : paths) add_file_with_content(path, set, notes);
-  const auto bins = std::count_if(paths.begin(), paths.end(), is_bin);
+  const auto bins = std::count_if(paths.begin(), paths.end(), is_token_file);
   if (bins != 0 && static_cast<std::size_t>(bins) != paths.size()) {
     throw UserError(fmt::format("{} holds {} .bin files among {} files", in_quotes(folder), bins, paths.size()),
                     "a folder of token files or a folder of text", kNameOneFile);
@@ -183,7 +180,7 @@ FileSet find_files(const PathList& list, std::vector<std::string>& notes) {
     if (fs::is_directory(path, error)) {
       set = path_files(path, notes);
     } else if (!is_description(path)) {
-      set.text = !is_bin(path);
+      set.text = !is_token_file(path);
       add_file_with_content(path, set, notes);
     }
     if (set.files.empty()) continue;
@@ -219,18 +216,8 @@ CheckedText check_text(const std::shared_ptr<const InputFile>& file) {
 }
 
 bool equal_content(const InputFile& a, const InputFile& b) {
-  std::vector<std::byte> other;
-  std::uint64_t at = 0;
-  bool equal = a.size() == b.size();
-  if (!equal) return false;
-  read_in_pieces(a, 0, a.size(), [&](std::span<const std::byte> bytes) {
-    other.resize(bytes.size());
-    b.read(at, other);
-    at += bytes.size();
-    equal = std::equal(bytes.begin(), bytes.end(), other.begin());
-    return equal;
-  });
-  return equal;
+  const MappedFile one(a.path()), other(b.path());
+  return std::ranges::equal(one.bytes(), other.bytes());
 }
 
 /// Reads and checks files, and returns those with tokens; notes the files that are left out. `named`: their place, for

@@ -31,7 +31,7 @@ struct TokenSourceOptions {
 ///   Symbolic links and folders in it are left out;
 /// - a pattern such as "texts/*.txt", if nothing has that name: the files and folders that match it, by name.
 /// All files of all paths are of one kind. Of several, empty files, texts with NUL bytes and files equal to an earlier
-/// one are left out and noted. A file of another kind (see foreign_kind()) is refused.
+/// one are left out and noted. A file of another kind (see refuse_foreign_kind()) is refused.
 ///
 /// Held out are, without `val_data`, those of several files whose name has the word "val", "valid" or "validation"
 /// (x_val_000000.bin, wiki.valid.txt), and all others are trained on whole; or, where there are none, the last 10 % of

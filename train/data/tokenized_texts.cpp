@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "text/corpus/text_files.h"
 #include "text/corpus/token_file_writer.h"
 #include "train/data/data_kind.h"
+#include "train/data/token_file.h"
 
 namespace weft::train {
 namespace {
@@ -29,10 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kCacheVersion = 1;  // another one makes other files
-
-bool is_token_file(const fs::path& path) {
-  return path.extension() == ".bin";
-}
 
 /// Whether the file holds text, as far as its beginning tells.
 bool is_text_file(const fs::path& path) {

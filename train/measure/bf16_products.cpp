@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files/document.h"
@@ -110,16 +109,16 @@ std::optional<Bf16Choice> bf16_of_run(comm::World& world, const RunConfig& confi
                                       const std::optional<std::filesystem::path>& checkpoint,
                                       const std::function<std::optional<double>()>& measure) {
   if (!computes_in_bf16(config)) return std::nullopt;
-  std::vector<Bf16Choice> choice(1);
-  if (world.rank() == 0) choice = {choice_of_rank_0(config, checkpoint, measure)};
+  Bf16Choice choice;
+  if (world.rank() == 0) choice = choice_of_rank_0(config, checkpoint, measure);
   world.barrier();  // unlike other collectives, a barrier leaves the cores to the measurement
   choice = comm::of_ranks(world, choice).front();
-  if (!cpu::has_unit(choice.front().unit)) {
+  if (!cpu::has_unit(choice.unit)) {
     throw UserError(fmt::format("rank {} has a CPU without {}, by which rank 0 multiplies bf16", world.rank(),
-                                name_of(choice.front().unit)),
+                                name_of(choice.unit)),
                     "CPUs with the same unit", "--bf16-products fp32");
   }
-  return choice.front();
+  return choice;
 }
 
 ResolvedRun with_bf16(ResolvedRun run, const std::optional<Bf16Choice>& choice) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -13,8 +14,8 @@
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
+#include "train/measure/equal_tasks.h"
 #include "train/measure/machine_timer.h"
-#include "train/measure/measured_task.h"
 #include "train/measure/rank_clock.h"
 
 namespace weft::train {
@@ -51,11 +52,7 @@ class GroupMember {
 class CpuTimer final : public MachineTimer {
  public:
   CpuTimer(comm::World& world, const MachineSizes& sizes, int threads)
-      : world_(world),
-        sizes_(sizes),
-        threads_(threads),
-        workers_(threads),
-        clock_(world, sizes.repeats, sizes.least_seconds) {}
+      : world_(world), sizes_(sizes), threads_(threads), clock_(world, sizes.repeats, sizes.least_seconds) {}
 
   void describe(cost::Machine& machine) override {
     machine.source =
@@ -73,14 +70,16 @@ class CpuTimer final : public MachineTimer {
     const auto plan =
         std::make_shared<const plan::Plan>(policy::compile_plan(graph, *policy::named_policy("serial").policy));
     const std::unique_ptr<comm::World> alone = std::move(comm::make_local_worlds(1).front());
-    const execute::State state(std::vector<const graph::Graph*>{graph.get()});
-    execute::CpuExecutor executor(state, execute::CommunicatorSet(*alone, {}), {.threads = threads_});
-    const auto loaded = executor.load(plan);
-    return clock_.seconds([&] { executor.run(loaded); }) / static_cast<double>(tasks);
+    const execute::State state(std::array{graph});
+    const auto executor =
+        execute::make_cpu_executor(state, execute::CommunicatorSet(*alone, {}), {.threads = threads_});
+    const auto loaded = executor->load(plan);
+    return clock_.seconds([&] { executor->run(loaded); }) / static_cast<double>(tasks);
   }
 
   double task_seconds(const graph::Operation& operation, DType dtype) override {
-    MeasuredTask task(operation, dtype, workers_);
+    const auto graph = graph_of({operation, dtype});
+    execute::ProbeComputation task(*graph, graph->tasks().front(), threads_);
     return clock_.seconds([&] { task.run(); });
   }
 
@@ -128,7 +127,6 @@ class CpuTimer final : public MachineTimer {
   comm::World& world_;
   const MachineSizes& sizes_;
   const int threads_;
-  cpu::Workers workers_;
   RankClock clock_;
 };
 

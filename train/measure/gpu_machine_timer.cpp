@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -17,8 +16,8 @@
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
+#include "train/measure/equal_tasks.h"
 #include "train/measure/machine_timer.h"
-#include "train/measure/measured_task.h"
 #include "train/measure/rank_clock.h"
 #include "train/step/device_choice.h"
 
@@ -29,17 +28,11 @@ using comm::CollectiveKind;
 
 using SharedGraphs = std::vector<std::shared_ptr<const graph::Graph>>;
 
-std::vector<const graph::Graph*> pointers_to(const SharedGraphs& graphs) {
-  std::vector<const graph::Graph*> all;
-  for (const auto& graph : graphs) all.push_back(graph.get());
-  return all;
-}
-
 /// Graphs on this rank's GPU, each with a plan of its own. Collective over the world, which must outlive them.
 class GraphsOnGpu {
  public:
   GraphsOnGpu(comm::World& world, const RunConfig& config, SharedGraphs graphs, const char* policy)
-      : graphs_(std::move(graphs)), state_(pointers_to(graphs_)) {
+      : graphs_(std::move(graphs)), state_(graphs_) {
     for (const auto& graph : graphs_) {
       for (const graph::Tensor& tensor : graph->tensors()) {
         const std::int64_t elements = tensor.elements();

@@ -1,5 +1,5 @@
 // The interface by which a machine file's measurements ask a device: times of computations, of the start of tasks, and
-// of collectives.
+// of collectives; with the sizes to measure.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,21 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine.h"
-#include "train/measure/measure_machine.h"
 
 namespace weft::train {
+
+/// The points that a machine file has and how often each is measured. Seconds of points are ignored.
+struct MachineSizes {
+  std::vector<cost::GemmPoint> gemms;
+  std::vector<cost::AttentionPoint> attention;
+  std::int64_t memory_elements = std::int64_t{1} << 24;  // floats of each array whose sum measures the memory
+  std::vector<std::int64_t> collective_bytes;            // of the whole array
+  std::int64_t tasks = 2000;                             // of the smallest ones, in a step
+  std::int64_t product_beside = 4096;                    // rows and columns of products beside collectives on GPUs
+  int repeats = 7;                                       // whose median counts
+  int rounds_beside = 35;                                // of a collective beside a computation: a difference of times
+  double least_seconds = 0.02;                           // of a repeat, which runs short computations several times
+};
 
 /// Collectives of a machine file are of fp32.
 inline constexpr std::int64_t kCollectiveElementBytes = 4;

@@ -18,7 +18,6 @@
 #include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/measured_rates.h"
-#include "train/measure/machine_timer.h"
 
 namespace weft::train {
 namespace {

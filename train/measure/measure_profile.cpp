@@ -108,11 +108,11 @@ comm::CollectiveCall call_of(const graph::SignedCollective& collective) {
       collective.operation);
 }
 
-/// Of all ranks' plans, of which `plan` is this rank's. The profile has an entry for each computation of any rank.
-/// Collectives and messages get their core times and their times beside computations, and an entry where they have
-/// none: a collective's time is that of members that begin at once, a message's that of two ends that are ready, one
-/// pair of stages after the other. Slowdowns are measured for kinds of computations that matter. Every rank gets the
-/// same profile. Collective over the world.
+/// Measures the tasks of all ranks' plans; `plan` is this rank's. The profile has an entry for each computation of any
+/// rank. Collectives and messages get their core times and their times beside computations, and an entry where they
+/// have none. Then the members of a collective begin at once, and both ends of a message are ready; pairs of stages
+/// take turns. Slowdowns are measured for kinds of computations that matter. Every rank gets the same profile.
+/// Collective over the world.
 class CollectiveBench {
  public:
   CollectiveBench(comm::World& world, const RunConfig& config, const plan::Plan& plan, TellStatus tell,

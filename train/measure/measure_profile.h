@@ -1,7 +1,6 @@
 // The measurements of `weft profile`: tasks of serial steps, and how collectives and computations slow each other down.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "base/status_line.h"

@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "ops/lower.h"
+#include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/execute/cpu/shared_cores.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
@@ -150,9 +151,9 @@ StageComputations::StageComputations(comm::World& world, const ResolvedRun& run)
   for (const plan::StreamPlan& stream : plan_->streams) {
     if (!stream.stream.compute) channels.push_back(stream.stream.channel);
   }
-  state_ = std::make_unique<execute::State>(std::array{plan_->graph.get()});
+  state_ = std::make_unique<execute::State>(std::array{plan_->graph});
   SilentWorld silent;
-  executor_ = std::make_unique<execute::CpuExecutor>(
+  executor_ = execute::make_cpu_executor(
       *state_, execute::CommunicatorSet(silent, channels, run_.config.grid),
       execute::CpuExecutorOptions{.rank = world.rank(),
                                   .threads = static_cast<int>(run_.config.threads),

@@ -11,7 +11,7 @@
 #include "ops/sharding.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/cost/machine.h"
-#include "runtime/execute/cpu/cpu_executor.h"
+#include "runtime/execute/executor.h"
 #include "runtime/execute/program/program.h"
 #include "runtime/execute/state.h"
 #include "runtime/policy/catalog/policies.h"
@@ -20,7 +20,8 @@
 
 namespace weft::train {
 
-/// What steps on one rank are made of, with the configuration's unit that multiplies bf16.
+/// One rank's part of a run: its parameters and the tokens that steps read. Making it sets the unit that multiplies
+/// bf16 to the configuration's.
 class BenchmarkRank {
  protected:
   /// Collective over the world, which must outlive it.
@@ -88,7 +89,7 @@ class StageComputations : BenchmarkRank {
   const std::vector<cost::CorePool> pools_;
   std::shared_ptr<const plan::Plan> plan_;
   std::unique_ptr<execute::State> state_;  // outlives the executor
-  std::unique_ptr<execute::CpuExecutor> executor_;
+  std::unique_ptr<execute::Executor> executor_;
   execute::Executor::PlanHandle loaded_ = 0;
 };
 

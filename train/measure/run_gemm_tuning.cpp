@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -94,12 +93,10 @@ std::vector<RunProduct> products_of_run(const ResolvedRun& run) {
     fusion.emplace_back(plan::FuseGelu{});
   const auto products_of_stages = [&](const auto& lower) {
     std::vector<std::shared_ptr<const graph::Graph>> graphs;
-    std::vector<const graph::Graph*> pointers;
     for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
       graphs.push_back(plan::rewrite(lower(config.model, step, pipe), fusion));
-      pointers.push_back(graphs.back().get());
     }
-    return execute::products_of(pointers);
+    return execute::products_of(graphs);
   };
   std::vector<RunProduct> products;
   for (const execute::GemmUse& use : products_of_stages(ops::lower_train)) products.push_back({use.problem, use.tasks});

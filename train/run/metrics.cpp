@@ -47,7 +47,7 @@ std::string opening_of(const std::filesystem::path& path, std::int64_t first_ste
   const std::string_view head = form == MetricsForm::csv ? csv_header() : "";
   if (!std::filesystem::exists(path)) return std::string(head);
   const MappedFile old(path);
-  const std::string_view text(reinterpret_cast<const char*>(old.bytes().data()), old.bytes().size());
+  const std::string_view text = old.text();
   if (!text.empty() && !text.starts_with(head)) {
     throw UserError(in_quotes(path) + " has other columns", std::string(head.substr(0, head.size() - 1)),
                     "move it away, or name another --run-dir");

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/run/run_folder.h"
+#include "base/files/durable_file.h"
 
 namespace weft::train {
 

@@ -198,11 +198,6 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
   return files;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 std::map<std::string, std::string> library_versions() {
   const dnnl_version_t* dnnl = dnnl_version();
   return {{"weft", WEFT_VERSION},

@@ -53,9 +53,6 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
                                                      const plan::Plan& plan, const graph::Grid& grid,
                                                      const std::vector<plan::StepTrace>& traces, const Say& say);
 
-/// Of this machine; "unknown" if the system doesn't tell.
-std::string host_name();
-
 /// Versions that affect results: "weft", "oneDNN", "oneTBB", "compiler", and the level of the CPU's instructions that
 /// kernels use under the name kKernelsVersion.
 inline constexpr std::string_view kKernelsVersion = "kernels";

@@ -36,6 +36,12 @@ std::string holder(int fd) {
   return std::string(text.begin(), end);
 }
 
+/// Of a file with hard links, which may be anybody's.
+bool has_other_names(int fd) {
+  struct stat open {};
+  return ::fstat(fd, &open) == 0 && open.st_nlink > 1;
+}
+
 bool is_same_file(int fd, const fs::path& path) {
   struct stat open {};
   struct stat named {};
@@ -54,7 +60,12 @@ bool goes_on(const RunConfig& config) {
 
 FolderLock::FolderLock(const fs::path& folder, std::string_view noun, std::string_view fix) : file_(folder / ".lock") {
   while (fd_ < 0) {
-    const int fd = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    const int fd = ::open(file_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    const bool led_away = fd < 0 ? errno == ELOOP : has_other_names(fd);
+    if (led_away && ::unlink(file_.c_str()) == 0) {
+      if (fd >= 0) ::close(fd);
+      continue;
+    }
     if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) != 0) {
       const int reason = errno;
       const std::string process = fd >= 0 ? holder(fd) : "";
@@ -82,26 +93,6 @@ FolderLock::FolderLock(const fs::path& folder, std::string_view noun, std::strin
 FolderLock::~FolderLock() {
   ::unlink(file_.c_str());
   ::close(fd_);
-}
-
-AppendedFile::AppendedFile(std::filesystem::path path) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw RuntimeFault(in_quotes(path_) + " can't be opened: " + std::strerror(errno));
-}
-
-AppendedFile::~AppendedFile() {
-  ::close(fd_);
-}
-
-void AppendedFile::append(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      throw RuntimeFault(in_quotes(path_) + " can't be written: " + std::strerror(errno));
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 RunFolder::RunFolder(const fs::path& folder, bool proposed, bool may_hold_run) : path_(folder) {

@@ -1,7 +1,6 @@
-// The folder of a run, which belongs to one run at a time and to no earlier run, and files that grow in it.
+// The folder of a run, which belongs to one run at a time and to no earlier run.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -13,7 +12,7 @@
 namespace weft::train {
 
 /// Locks the file ".lock" in a folder; the file holds the process's number. The lock ends with the process in any case,
-/// so a file that is left has no effect.
+/// so a file that is left has no effect. A link in its place is removed, and what it leads to isn't written.
 class FolderLock {
  public:
   /// Throws UserError if another process holds the lock, naming it, or if files can't be written or locked. `noun` and
@@ -25,24 +24,6 @@ class FolderLock {
 
  private:
   std::filesystem::path file_;
-  int fd_ = -1;
-};
-
-/// A file that grows while a run goes on, so that it can be watched and survives a kill. Every write is one call of the
-/// system where the disk takes it whole.
-class AppendedFile {
- public:
-  /// Makes the file or goes on at its end. A symbolic link isn't followed. Throws RuntimeFault if it can't be opened.
-  explicit AppendedFile(std::filesystem::path path);
-  ~AppendedFile();
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
-
-  /// Throws RuntimeFault if the disk does.
-  void append(std::string_view bytes);
-
- private:
-  std::filesystem::path path_;
   int fd_ = -1;
 };
 

@@ -30,13 +30,6 @@ std::string hex(std::uint64_t digest) {
   return fmt::format("{:016x}", digest);
 }
 
-// A run's newest checkpoint, so that all ranks load the one that they have agreed on.
-std::optional<fs::path> weights_to_start_from(const RunConfig& config) {
-  if (config.init_from.empty()) return std::nullopt;
-  if (is_checkpoint(config.init_from)) return config.init_from;
-  return latest_checkpoint(config.init_from).value_or(config.init_from);
-}
-
 /// Facts about a checkpoint folder, or about none. Sizes of its files are checked against the manifest; their checksums
 /// are checked when they are loaded.
 std::vector<comm::Fact> checkpoint_facts(const std::optional<fs::path>& checkpoint) {
@@ -193,7 +186,8 @@ RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool spea
   RunInputs inputs;
   comm::act_together(world, [&] {
     inputs.resume_from = checkpoint_to_resume(config);
-    inputs.init_from = weights_to_start_from(config);
+    // A run's newest checkpoint, so that all ranks load the one that they have agreed on.
+    if (!config.init_from.empty()) inputs.init_from = inside_run(config.init_from);
     if (config.model.lora.used()) inputs.base = base_of_adapters(config, inputs);
     if (inputs.resume_from) {
       const CheckpointInfo info = read_checkpoint_info(*inputs.resume_from);

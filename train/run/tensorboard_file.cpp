@@ -5,15 +5,14 @@
 
 #include <bit>
 #include <chrono>
-#include <cstddef>
 #include <span>
 #include <system_error>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/files/input_file.h"
 #include "inspect/formats/protobuf.h"
-#include "train/run/run_files.h"
 
 namespace weft::train {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/files/durable_file.h"
 #include "train/run/metrics.h"
-#include "train/run/run_folder.h"
 
 namespace weft::train {
 

@@ -6,11 +6,10 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
-#include "runtime/execute/device/device_executor.h"
 #include "runtime/execute/device/device_memory.h"
+#include "runtime/execute/device/device_team.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/device/transport.h"
 
@@ -100,7 +99,7 @@ execute::MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr
   const execute::CudaSettings settings{tuning, config.attention_workspace};
   return [config, options, settings](comm::World& world,
                                      const execute::State& state) -> std::unique_ptr<execute::Executor> {
-    return std::make_unique<execute::DeviceExecutor>(team_of(world, config, options, settings), world, state);
+    return execute::make_device_executor(team_of(world, config, options, settings), world, state);
   };
 }
 

@@ -1,7 +1,6 @@
 // The executor and the communicator for a configuration's device.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "runtime/comm/communicator.h"

@@ -18,7 +18,8 @@ namespace weft::train {
 execute::ProgramGraph train_graph(const RunConfig& config, std::int64_t pipe);
 execute::ProgramGraph eval_graph(const RunConfig& config, std::int64_t pipe);
 
-/// The policy of graphs without a backward pass; null: the run's. Policies of pipelines are for training steps.
+/// The policy that orders graphs without a backward pass; null stands for the run's policy. With pipeline stages it is
+/// the default policy, because policies of pipelines order training steps alone.
 std::shared_ptr<const policy::Policy> forward_policy(const RunConfig& config);
 
 /// The options of policies in a run. Without machine and profile they use the default cost model.

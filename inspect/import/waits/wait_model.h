@@ -1,12 +1,10 @@
 // How plausible it is that a wait is for an event: by what this step's other waits are for, by times and by turns.
 #pragma once
 
-#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "inspect/import/waits/wait_search.h"

@@ -18,7 +18,7 @@ constexpr double kHopeless = -18;                              // so much less p
 constexpr std::size_t kOldestEvents = 32, kNewestEvents = 16;  // events of a stream that are looked at
 
 constexpr std::size_t kMostEvents = 1024;   // of a stream that no wait is known to have been for
-constexpr std::size_t kMostStreams = 256;   // among which waits are looked for
+constexpr std::size_t kMostSearched = 256;  // among which waits are looked for
 constexpr std::size_t kMuchWork = 100'000;  // waits times streams, from which on a search makes do with less
 
 /// What a hypothesis decided about one wait; a chain to the first one.
@@ -261,7 +261,7 @@ class WaitSearch {
 }  // namespace
 
 std::vector<FoundWait> find_waits(const WaitProblem& problem) {
-  if (problem.streams > kMostStreams) return {};
+  if (problem.streams > kMostSearched) return {};
   std::size_t work = 0;
   for (const WaitGroup& group : problem.groups) work += std::size_t{group.waits} * problem.streams;
   const bool much = work > kMuchWork;

@@ -11,7 +11,6 @@
 #include "kernels/cpu/attention/attention.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>

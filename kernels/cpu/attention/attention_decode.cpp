@@ -1,11 +1,10 @@
-// Attention over a cache; see attention_decode.h.
-#include "kernels/cpu/attention/attention_decode.h"
-
+// Attention over a cache; see attention.h.
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "base/error.h"
+#include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/vector_math.h"
 

@@ -2,7 +2,6 @@
 #include "kernels/cpu/attention/attention_tiles.h"
 
 #include <type_traits>
-#include <utility>
 
 namespace weft::cpu {
 namespace {

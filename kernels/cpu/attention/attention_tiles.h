@@ -2,7 +2,6 @@
 // gain nothing from a BLAS, which packs its operands anew in every call.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "kernels/cpu/simd.h"

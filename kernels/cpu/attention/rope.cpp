@@ -1,10 +1,9 @@
-// Rotary position embedding; see rope.h.
-#include "kernels/cpu/attention/rope.h"
-
+// Rotary position embedding; see attention.h.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
+#include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/vector_math.h"
 

@@ -1,13 +1,12 @@
-// Dropout with eight Philox quads at a time; see dropout.h.
-#include "kernels/cpu/elementwise/dropout.h"
-
+// Dropout with eight Philox quads at a time; see elementwise.h.
 #include <array>
 #include <bit>
 #include <cstring>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/dropout_formula.h"
+#include "kernels/formulas.h"
 
 namespace weft::cpu {
 namespace {

@@ -1,10 +1,9 @@
-// Embedding look-ups and their gradients; see embedding.h.
-#include "kernels/cpu/elementwise/embedding.h"
-
+// Embedding look-ups and their gradients; see elementwise.h.
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {

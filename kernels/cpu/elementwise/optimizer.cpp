@@ -1,9 +1,8 @@
-// Gradient norm and AdamW; see optimizer.h.
-#include "kernels/cpu/elementwise/optimizer.h"
-
+// Gradient norm and AdamW; see elementwise.h.
 #include <cmath>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {

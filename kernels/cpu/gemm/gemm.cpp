@@ -8,7 +8,6 @@
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/gemm/packed_gemm.h"
-#include "kernels/cpu/gemm/transpose.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {

@@ -1,4 +1,5 @@
-// Matrix products: C (+)= op(A)·op(B) (+ bias), divided into slices by shape and prepared before the first step.
+// Matrix products: C (+)= op(A)·op(B) (+ bias), divided into slices by shape and prepared before the first step. And
+// transposed copies of matrices, which some products read.
 #pragma once
 
 #include <cstddef>
@@ -52,5 +53,9 @@ void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std:
 /// row-major with the given row strides. With beta = 0, C isn't read.
 void multiply_tiles(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                     std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc);
+
+/// to[cols, rows] = from[rows, cols], bit for bit; both f32 or both bf16. They don't overlap. Throws std::logic_error
+/// for other dtypes and if the shapes don't fit.
+void transpose(Workers& workers, const Matrix& from, const Matrix& to);
 
 }  // namespace weft::cpu

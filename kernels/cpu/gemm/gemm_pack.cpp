@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/gemm/block_transpose.h"

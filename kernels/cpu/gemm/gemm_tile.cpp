@@ -1,8 +1,6 @@
 // A tile of C in registers; see gemm_tile.h.
 #include "kernels/cpu/gemm/gemm_tile.h"
 
-#include <algorithm>
-
 #include "kernels/cpu/gemm/gemm_amx.h"
 #include "kernels/cpu/simd.h"
 

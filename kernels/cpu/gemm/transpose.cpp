@@ -1,13 +1,11 @@
-// Transposed copies; see transpose.h.
-#include "kernels/cpu/gemm/transpose.h"
-
+// Transposed copies; see gemm.h.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <stdexcept>
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/gemm/block_transpose.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {

@@ -2,21 +2,14 @@
 // that computes, or that depends on the length of vectors, is in it; no code of a level is reached in another way.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "kernels/cpu/attention/attention.h"
-#include "kernels/cpu/attention/attention_decode.h"
-#include "kernels/cpu/attention/rope.h"
-#include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"
-#include "kernels/cpu/elementwise/embedding.h"
-#include "kernels/cpu/elementwise/optimizer.h"
 #include "kernels/cpu/elementwise/reduce.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_method.h"
 #include "kernels/cpu/gemm/packed_unit.h"
-#include "kernels/cpu/gemm/transpose.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/norm/norm.h"

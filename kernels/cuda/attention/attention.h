@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "kernels/cpu/attention/attention.h"
-#include "kernels/cpu/attention/attention_decode.h"
 #include "kernels/cuda/launch.h"
 
 namespace weft::cuda {

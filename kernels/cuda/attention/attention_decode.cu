@@ -1,4 +1,4 @@
-// Attention over a cache; see attention_decode.h. A block processes one head of one sequence and iterates over the
+// Attention over a cache; see attention.h. A block processes one head of one sequence and iterates over the
 // positions in tiles, with a running maximum (Milakov and Gimelshein 2018, arXiv:1805.02867).
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Rotary position embedding; see rope.h. A block first computes the sines and cosines of its rows' angles, which all
-// heads share. Meanwhile the first pairs are loaded.
+// Rotary position embedding; see attention.h. A block first computes the sines and cosines of its rows' angles, which
+// all heads share. Meanwhile the first pairs are loaded.
 #include <algorithm>
 
 #include "kernels/cuda/attention/attention.h"

@@ -1,8 +1,8 @@
-// Dropout; see dropout.h. A piece of 16 bytes begins at a multiple of its number of elements, so that it draws one quad
-// of random words. If rows aren't aligned, each element draws its whole quad.
-#include "kernels/cuda/elementwise/dropout.h"
+// Dropout; see elementwise.h. A piece of 16 bytes begins at a multiple of its number of elements, so that it draws one
+// quad of random words. If rows aren't aligned, each element draws its whole quad.
+#include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/items.cuh"
-#include "kernels/dropout_formula.h"
+#include "kernels/formulas.h"
 
 namespace weft::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // Small kernels; see elementwise.h.
-#include "kernels/activation_formulas.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/elementwise/column_sums.cuh"
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/items.cuh"
+#include "kernels/formulas.h"
 
 namespace weft::cuda {
 

@@ -1,4 +1,4 @@
-// Embedding look-ups and their gradients; see embedding.h. To compute a gradient without atomics, the rows are sorted
+// Embedding look-ups and their gradients; see elementwise.h. To compute a gradient without atomics, the rows are sorted
 // by token, which keeps their order within a token. A token's rows are then a range of the sorted rows: a thread adds
 // one column of a range from its first row to its last. If a token covers whole blocks of kRun sorted rows, these
 // blocks are first summed in parallel.
@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/elementwise/embedding.h"
+#include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {

@@ -1,4 +1,4 @@
-// Gradient norm and AdamW, of one tensor and of many in one launch; see optimizer.h. Kernels of both kinds share the
+// Gradient norm and AdamW, of one tensor and of many in one launch; see elementwise.h. Kernels of both kinds share the
 // work of a block.
 #include <algorithm>
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/elementwise/optimizer.h"
+#include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/items.cuh"
-#include "kernels/optimizer_formula.h"
+#include "kernels/formulas.h"
 
 namespace weft::cuda {
 namespace {
@@ -120,7 +120,7 @@ __device__ void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
   });
 }
 
-// The arguments of the functions in optimizer.h, in the form that kernels take. `sums`: scratch for the tensor's
+// The arguments of the functions in elementwise.h, in the form that kernels take. `sums`: scratch for the tensor's
 // blocks.
 SumSquaresOf sum_squares_of(const Matrix& x, const Matrix& partial, const std::int64_t* replica, double* sums) {
   const Matrix view = cpu::common_shape(x)[0];

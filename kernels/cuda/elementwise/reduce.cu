@@ -1,10 +1,10 @@
-// Sums in rank order; see reduce.h.
+// Sums in rank order; see elementwise.h.
 #include <algorithm>
 #include <stdexcept>
 #include <type_traits>
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/elementwise/reduce.h"
+#include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {

@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/gemm/cublas_lt_functions.h"
-#include "kernels/cuda/gemm/transpose.h"
 
 namespace weft::cuda {
 

@@ -1,14 +1,14 @@
-// Transposed copies by square tiles in shared memory; see transpose.h. A tile is 32 words wide; a word holds one f32 or
-// two bf16, so a warp reads and writes 128 adjacent bytes. Rows are 33 words apart, so that the words of a column are
-// in different banks, like the words of a row. With bf16, the even rows come before the odd rows. Lane l takes word w
-// of two consecutive rows from places l and l + 32; these words hold the elements that two rows of the result have at
+// Transposed copies by square tiles in shared memory; see elementwise.h. A tile is 32 words wide; a word holds one f32
+// or two bf16, so a warp reads and writes 128 adjacent bytes. Rows are 33 words apart, so that the words of a column
+// are in different banks, like the words of a row. With bf16, the even rows come before the odd rows. Lane l takes word
+// w of two consecutive rows from places l and l + 32; these words hold the elements that two rows of the result have at
 // columns 2l and 2l + 1.
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/gemm/transpose.h"
+#include "kernels/cuda/elementwise/elementwise.h"
 
 namespace weft::cuda {
 namespace {

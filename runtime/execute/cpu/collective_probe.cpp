@@ -10,6 +10,7 @@
 #include "base/median.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/execute/task_arguments.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 
 namespace weft::execute {
 namespace {
@@ -148,6 +149,8 @@ ProbeComputation::ProbeComputation(const graph::Graph& graph, const graph::Task&
     const auto [found, is_new] = begin.try_emplace(tensor, nullptr);
     if (is_new) found->second = memory_.emplace_back(graph.tensor(tensor).bytes()).data();
     arguments.push_back(matrix_of(graph, access.view, found->second));
+    const DType dtype = arguments.back().dtype;
+    if (dtype == DType::f32 || dtype == DType::bf16) fill_with_small_numbers(arguments.back());
   }
   task_.emplace(task.operation, arguments);
   workers_->reserve(task_->scratch());

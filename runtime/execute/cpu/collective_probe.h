@@ -14,8 +14,8 @@
 
 namespace weft::execute {
 
-/// A computation that runs beside collectives: a repeatable task on `threads` threads, with its own memory, initially
-/// zero.
+/// A computation that is timed alone or runs beside collectives: a repeatable task by the kernel that the executor
+/// calls, on `threads` threads, with its own memory. Floats are small numbers of both signs, integers are zero.
 ///
 ///   ProbeComputation product = ProbeComputation::product(1);
 ///   const CollectiveTimes times = probe_collective(world, group, call, product, 9);

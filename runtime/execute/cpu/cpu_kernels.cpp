@@ -10,12 +10,7 @@
 #include <variant>
 
 #include "kernels/cpu/attention/attention.h"
-#include "kernels/cpu/attention/attention_decode.h"
-#include "kernels/cpu/attention/rope.h"
-#include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"
-#include "kernels/cpu/elementwise/embedding.h"
-#include "kernels/cpu/elementwise/optimizer.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/norm/norm.h"

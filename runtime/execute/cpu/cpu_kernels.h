@@ -2,7 +2,6 @@
 // compile.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <vector>
 

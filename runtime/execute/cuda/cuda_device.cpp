@@ -10,11 +10,10 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
-#include <stdexcept>
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "kernels/cuda/elementwise/reduce.h"
+#include "kernels/cuda/elementwise/elementwise.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/task_arguments.h"
 

@@ -1,9 +1,7 @@
 // cuBLASLt's algorithms against one another, in the layouts that a product can be shown in; see
 // runtime/execute/tuning/gemm_trials.h.
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <vector>

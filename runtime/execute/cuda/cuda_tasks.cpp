@@ -9,12 +9,9 @@
 #include <variant>
 
 #include "base/error.h"
-#include "kernels/cpu/attention/rope.h"
+#include "kernels/cpu/attention/attention.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/elementwise/dropout.h"
 #include "kernels/cuda/elementwise/elementwise.h"
-#include "kernels/cuda/elementwise/embedding.h"
-#include "kernels/cuda/elementwise/optimizer.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/loss/cross_entropy.h"
 #include "kernels/cuda/norm/norm.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -197,17 +196,13 @@ NcclTransport::NcclTransport(comm::World& world, std::optional<graph::Grid> grid
                              const TransportLimits& limits, bool in_step)
     : world_(world), grid_(grid), device_(device), limits_(limits), in_step_(in_step) {
   set_environment();
-  std::vector<std::byte> bytes(sizeof(ncclUniqueId));
+  ncclUniqueId id{};
   if (world.rank() == 0) {
-    ncclUniqueId id{};
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
       fail(result, "ncclGetUniqueId", nullptr);
     }
-    std::memcpy(bytes.data(), &id, sizeof id);
   }
-  world.broadcast(bytes, 0);
-  ncclUniqueId id{};
-  std::memcpy(&id, bytes.data(), sizeof id);
+  id = comm::of_ranks(world, id).front();
   device.use();
   communicators_.push_back(std::make_unique<NcclCommunicator>(world_, limits_));
   try {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "runtime/execute/channel_groups.h"
 #include "runtime/execute/task_arguments.h"
 #include "runtime/execute/watchdog.h"

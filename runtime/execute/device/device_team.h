@@ -1,5 +1,5 @@
 // The ranks of one process that share a device: device_team.cpp makes their plans ready, device_step.cpp runs them, and
-// device_executor.h has each rank's view of its team.
+// device_executor.cpp has each rank's view of its team.
 #pragma once
 
 #include <algorithm>
@@ -58,9 +58,9 @@ struct RanksOfPlan {
 /// while it runs.
 ///
 ///   auto team = std::make_shared<DeviceTeam>(make_cuda_device(0), grid, 2, options);
-///   DeviceExecutor executor(team, world, state);     // on each rank's thread
-///   const auto train = executor.load(plan);
-///   executor.run(train);
+///   const auto executor = make_device_executor(team, world, state);     // on each rank's thread
+///   const auto train = executor->load(plan);
+///   executor->run(train);
 struct DeviceTeam {
   static constexpr std::size_t kChannels = graph::kAxisChannels;
 
@@ -186,5 +186,14 @@ struct DeviceTeam {
 
 /// Makes a team once for all ranks of a local world; every rank calls it and gets the same one.
 std::shared_ptr<DeviceTeam> make_team(comm::World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make);
+
+/// One rank's view of its team. Runs of plans with collectives are collective over the world: rank 0 enqueues for all.
+/// With a transport load() is collective as well, each rank enqueues its own, and a lost peer ends run() with PeerLost.
+/// For a plan with collectives, start() returns the same value on all ranks.
+///
+/// `world` and `state` must outlive the executor. The state's tensors get their places on the device. Throws UserError
+/// if the state exceeds the rank's share of device memory; load() throws it if the state and a plan's scratch do.
+std::unique_ptr<Executor> make_device_executor(std::shared_ptr<DeviceTeam> team, comm::World& world,
+                                               const State& state);
 
 }  // namespace weft::execute

@@ -23,9 +23,9 @@ namespace {
 constexpr double kReportGrace = 2;
 
 State state_of(const std::vector<ProgramGraph>& graphs) {
-  std::vector<const graph::Graph*> pointers;
-  for (const ProgramGraph& graph : graphs) pointers.push_back(graph.graph.get());
-  return State(pointers);
+  std::vector<std::shared_ptr<const graph::Graph>> shared;
+  for (const ProgramGraph& graph : graphs) shared.push_back(graph.graph);
+  return State(shared);
 }
 
 }  // namespace
@@ -51,14 +51,13 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
     executor_ = options.make_executor(world, state_);
   } else {
     const std::vector<cost::CorePool> pools = shared_cores(world, options.threads);
-    executor_ =
-        std::make_unique<CpuExecutor>(state_, CommunicatorSet(world, channels_of_all(world, channels), options.grid),
-                                      CpuExecutorOptions{.rank = world.rank(),
-                                                         .threads = options.threads,
-                                                         .kept_steps = options.kept_steps,
-                                                         .check_finite = options.check_finite,
-                                                         .gemm_tuning = options.gemm_tuning,
-                                                         .shares_cores = are_shared(pools, world.rank())});
+    executor_ = make_cpu_executor(state_, CommunicatorSet(world, channels_of_all(world, channels), options.grid),
+                                  CpuExecutorOptions{.rank = world.rank(),
+                                                     .threads = options.threads,
+                                                     .kept_steps = options.kept_steps,
+                                                     .check_finite = options.check_finite,
+                                                     .gemm_tuning = options.gemm_tuning,
+                                                     .shares_cores = are_shared(pools, world.rank())});
   }
   for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
   if (options.watchdog_seconds > 0) {

@@ -116,10 +116,10 @@ class CpuTrials {
 
  private:
   void empty_caches() {
-    constexpr std::int64_t kChunk = 1 << 16;  // elements
+    constexpr std::int64_t kChunk = 1 << 16, kLine = 16;  // elements: of a part, and of a cache's line
     const auto size = static_cast<std::int64_t>(evicting_.size());
     const auto touch = [&](std::int64_t chunk) {
-      for (std::int64_t i = chunk * kChunk; i < std::min(size, (chunk + 1) * kChunk); ++i) {
+      for (std::int64_t i = chunk * kChunk; i < std::min(size, (chunk + 1) * kChunk); i += kLine) {
         evicting_[static_cast<std::size_t>(i)] += 1.0F;
       }
     };
@@ -133,10 +133,10 @@ class CpuTrials {
 
 }  // namespace
 
-std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs) {
+std::vector<GemmUse> products_of(std::span<const std::shared_ptr<const graph::Graph>> graphs) {
   std::vector<GemmUse> uses;
   std::map<GemmProblem, std::size_t> places;
-  for (const graph::Graph* graph : graphs) {
+  for (const auto& graph : graphs) {
     for (const graph::Task& task : graph->tasks()) {
       if (!std::holds_alternative<graph::Gemm>(task.operation)) continue;
       const GemmProblem problem = problem_of(*graph, task);
@@ -181,44 +181,37 @@ std::string to_string(const GemmTrial& trial) {
   return fmt::format("{}: {} takes {:.2f} times as long as {}", product, usual, trial.gain, brief(trial.chosen));
 }
 
-GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, const GemmTrialOptions& options) {
-  std::vector<std::size_t> field(candidates);
+GemmTrial choose_method(const GemmProblem& problem, std::span<const GemmMethod> methods, const GemmTimer& timer,
+                        const GemmTrialOptions& options) {
+  std::vector<std::size_t> field(methods.size());
   std::iota(field.begin(), field.end(), std::size_t{0});
-  if (candidates > kFinalists) {
+  if (field.size() > kFinalists) {
     const auto screened = meet(field, std::min(kMostScreeningRounds, options.rounds), timer);
     // The best of few runs, not their median: a disturbed run tells nothing about the method.
     const auto fastest = [&](std::size_t i) { return *std::ranges::min_element(screened.at(i)); };
     std::sort(field.begin() + 1, field.end(), [&](std::size_t a, std::size_t b) { return fastest(a) < fastest(b); });
     field.resize(kFinalists);
   }
-  GemmVerdict verdict;
-  if (candidates > 1) {
+  std::size_t chosen = 0;
+  if (field.size() > 1) {
     const auto finals = meet(field, options.rounds, timer);
     double best = 0;
     for (std::size_t i : field) {
       const double gain = median(ratios(finals.at(0), finals.at(i)));
-      if (gain > best) best = gain, verdict.chosen = i;
+      if (gain > best) best = gain, chosen = i;
     }
-    if (best <= 1 + options.least_gain) verdict.chosen = 0;
+    if (best <= 1 + options.least_gain) chosen = 0;
   }
-  const std::vector<std::size_t> pair =
-      verdict.chosen == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, verdict.chosen};
+  const std::vector<std::size_t> pair = chosen == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, chosen};
   const auto again = meet(pair, options.rounds, timer);
-  const std::vector<double> gains = ratios(again.at(0), again.at(verdict.chosen));
+  const std::vector<double> gains = ratios(again.at(0), again.at(chosen));
   const auto won = std::ranges::count_if(gains, [](double gain) { return gain > 1; });
   const bool stays = median(gains) <= 1 + options.least_gain ||
                      static_cast<double>(won) < options.repeatable * static_cast<double>(gains.size());
-  if (stays) verdict.chosen = 0;
-  verdict.usual_seconds = median(again.at(0));
-  verdict.chosen_seconds = median(again.at(verdict.chosen));
-  verdict.gain = median(ratios(again.at(0), again.at(verdict.chosen)));
-  return verdict;
-}
-
-GemmTrial choose_method(const GemmProblem& problem, std::span<const GemmMethod> methods, const GemmTimer& timer,
-                        const GemmTrialOptions& options) {
-  const auto [chosen, usual_seconds, chosen_seconds, gain] = choose_candidate(methods.size(), timer, options);
-  return {problem, methods.front(), methods[chosen], usual_seconds, chosen_seconds, gain, methods.size()};
+  if (stays) chosen = 0;
+  const std::vector<double>&usual = again.at(0), &best = again.at(chosen);
+  return {problem,       methods[0], methods[chosen], median(usual), median(best), median(ratios(usual, best)),
+          methods.size()};
 }
 
 TryGemm cpu_gemm_trials(int threads, const GemmTrialOptions& options) {

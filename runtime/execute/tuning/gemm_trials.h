@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ struct GemmUse {
 };
 
 /// The distinct products of some graphs, in the order of their first tasks.
-std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs);
+std::vector<GemmUse> products_of(std::span<const std::shared_ptr<const graph::Graph>> graphs);
 
 /// A, B and C as they are stored, without data.
 std::array<cpu::Matrix, 3> operands_of(const GemmProblem& problem);
@@ -55,14 +56,9 @@ std::string to_string(const GemmTrial& trial);
 /// One candidate's time in one round, cold and warm caches taken together, in seconds.
 using GemmTimer = std::function<double(std::size_t candidate)>;
 
-/// Screens `candidates` (the first is the default), lets the best meet over the rounds, and the winner meet the default
-/// once more on its own: a method that won by chance is unlikely to win again. `timer` is called for one candidate
-/// after the other, so that all see the same machine. Returns the index of the method to use and its measured times.
-struct GemmVerdict {
-  std::size_t chosen = 0;
-  double usual_seconds = 0, chosen_seconds = 0, gain = 1;
-};
-GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, const GemmTrialOptions& options);
+/// Screens the methods (the first is the default), lets the best meet over the rounds, and the winner meet the default
+/// once more on its own: a method that won by chance is unlikely to win again. `timer` is called for one candidate, a
+/// method by its index, after the other, so that all see the same machine.
 GemmTrial choose_method(const GemmProblem& problem, std::span<const GemmMethod> methods, const GemmTimer& timer,
                         const GemmTrialOptions& options);
 

@@ -1,5 +1,4 @@
 // Gathers weights again in each pass that reads them: more messages, but no gathered weight outlives a pass.
-#include <map>
 #include <utility>
 
 #include "graph/named_accesses.h"

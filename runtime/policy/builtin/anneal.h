@@ -1,4 +1,5 @@
-// Policy `anneal`: searches the priorities of a list schedule by simulated annealing.
+// Policy `anneal`, and the searches of a list schedule's priorities that other policies use too: by sweeps and by
+// simulated annealing.
 #pragma once
 
 #include <cstddef>

@@ -34,8 +34,7 @@ bool reduces_over_z(const graph::Task& task) {
 
 /// Does a reduction over z wait for the task, to write where the task reads?
 bool frees_a_buffer(const graph::Graph& graph, graph::TaskId id) {
-  return std::ranges::any_of(graph.out_edges(id), [&](std::uint32_t index) {
-    const graph::Edge& edge = graph.edges()[index];
+  return std::ranges::any_of(graph.out_edges(id), [&](const graph::Edge& edge) {
     return edge.distance == 0 && edge.reason == graph::EdgeReason::write_after_read &&
            reduces_over_z(graph.task(edge.to));
   });

@@ -48,8 +48,7 @@ class Walk {
 
  private:
   bool leads_to_carried(std::size_t task) const {
-    return std::ranges::any_of(graph_.out_edges(graph::TaskId(task)), [&](std::uint32_t index) {
-      const graph::Edge& edge = graph_.edges()[index];
+    return std::ranges::any_of(graph_.out_edges(graph::TaskId(task)), [&](const graph::Edge& edge) {
       return edge.distance == 0 && std::ranges::find(carried_, edge.to) != carried_.end();
     });
   }

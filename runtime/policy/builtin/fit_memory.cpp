@@ -116,8 +116,7 @@ std::vector<graph::TaskId> least_memory_sequence(const graph::Graph& graph) {
     sequence.emplace_back(task);
     forecast.start(task);
     forecast.finish(task);
-    for (const std::uint32_t index : graph.out_edges(graph::TaskId(task))) {
-      const graph::Edge& edge = graph.edges()[index];
+    for (const graph::Edge& edge : graph.out_edges(graph::TaskId(task))) {
       if (edge.distance == 0 && --missing[edge.to.index()] == 0) ready.push_back(edge.to.index());
     }
   }
@@ -125,10 +124,6 @@ std::vector<graph::TaskId> least_memory_sequence(const graph::Graph& graph) {
 }
 
 }  // namespace
-
-LimitedOrders wanted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options) {
-  return planned(classes, policy.orders(classes, without_limits(options)), options);
-}
 
 LimitedOrders fitted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options,
                             std::span<const plan::Order> wanted) {
@@ -166,7 +161,7 @@ void refuse_memory(const Policy& policy, graph::Classes classes, const PolicyOpt
 
 std::vector<plan::Order> orders_within_memory(const Policy& policy, graph::Classes classes,
                                               const PolicyOptions& options) {
-  LimitedOrders wanted = wanted_orders(policy, classes, options);
+  LimitedOrders wanted = planned(classes, policy.orders(classes, without_limits(options)), options);
   if (wanted.fits()) return std::move(wanted.orders);
   LimitedOrders fitted = fitted_orders(policy, classes, options, wanted.orders);
   if (fitted.fits()) return std::move(fitted.orders);

@@ -17,10 +17,8 @@ inline constexpr plan::ReasonText kFittedTexts[] = {
 };
 inline constexpr plan::ReasonTable kFittedReasons{"fitted", kFittedTexts};
 
-/// The orders that a policy makes without a limit, and what their plans take.
-LimitedOrders wanted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options);
-
-/// The orders of items 1 to 3 of orders_within_memory(), where the wanted orders don't fit. If no orders fit, the
+/// The orders of items 1 to 3 of orders_within_memory(), where the orders that the policy wants without a limit don't
+/// fit. If no orders fit, the
 /// result is the orders that exceed the limits by the least share.
 LimitedOrders fitted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options,
                             std::span<const plan::Order> wanted);

@@ -64,21 +64,6 @@ std::vector<plan::Stream> recorded_streams(const graph::Graph& graph, const std:
   return streams;
 }
 
-}  // namespace
-
-bool has_recorded_times(const graph::Graph& graph) {
-  return std::ranges::any_of(graph.tasks(), [](const graph::Task& task) {
-    const graph::Opaque* opaque = opaque_of(task);
-    return opaque != nullptr && opaque->begin_ns >= 0;
-  });
-}
-
-int recorded_compute_streams(const graph::Graph& graph) {
-  return static_cast<int>(compute_streams_of(graph).size());
-}
-
-namespace {
-
 plan::Order order_of(const graph::Graph& graph, const PolicyOptions& options) {
   const bool known = has_recorded_times(graph) ||
                      std::ranges::any_of(graph.tasks(), [](const graph::Task& t) { return recorded_stream(t) >= 0; });
@@ -116,6 +101,17 @@ plan::Order order_of(const graph::Graph& graph, const PolicyOptions& options) {
 }
 
 }  // namespace
+
+bool has_recorded_times(const graph::Graph& graph) {
+  return std::ranges::any_of(graph.tasks(), [](const graph::Task& task) {
+    const graph::Opaque* opaque = opaque_of(task);
+    return opaque != nullptr && opaque->begin_ns >= 0;
+  });
+}
+
+int recorded_compute_streams(const graph::Graph& graph) {
+  return static_cast<int>(compute_streams_of(graph).size());
+}
 
 std::vector<plan::Order> RecordedPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   std::vector<plan::Order> orders;

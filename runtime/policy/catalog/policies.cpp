@@ -4,7 +4,6 @@
 #include <concepts>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -81,7 +80,7 @@ constexpr const plan::ReasonTable* kSharedReasons[] = {
     &kProgramReasons, &ListScheduler::kReasons, &kLhsReasons, &kFittedReasons, &kPipelineReasons,
     &kLibraryReasons, &RecordedPolicy::kReasons};
 
-std::vector<std::string> names_but_for(std::optional<PolicyScope> scope) {
+std::vector<std::string> names_but_for(PolicyScope scope) {
   std::vector<std::string> names;
   for (const Factory& factory : factories()) {
     PolicyParameters none(std::string(factory.name), "");
@@ -93,7 +92,9 @@ std::vector<std::string> names_but_for(std::optional<PolicyScope> scope) {
 }  // namespace
 
 std::vector<std::string> policy_names() {
-  return names_but_for(std::nullopt);
+  std::vector<std::string> names;
+  for (const Factory& factory : factories()) names.emplace_back(factory.name);
+  return names;
 }
 
 std::vector<std::string> graph_policy_names() {

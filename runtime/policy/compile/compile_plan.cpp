@@ -148,7 +148,7 @@ Decision decide(graph::Classes classes, const Policy& policy, const PolicyOption
     decision.rewrites.push_back(rewrites_of(graph, policy, options, chosen));
     decision.graphs.push_back(plan::rewrite(graph, decision.rewrites.back(), options.weight_layouts));
   }
-  LimitedOrders wanted = wanted_orders(policy, decision.graphs, options);
+  LimitedOrders wanted = planned(decision.graphs, policy.orders(decision.graphs, without_limits(options)), options);
   if (!wanted.fits()) return RewrittenToFit(classes, policy, options, decision).decide(wanted);
   decision.orders = std::move(wanted.orders);
   return decision;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/rank_classes.h"
 #include "runtime/cost/costs.h"
 #include "runtime/plan/order.h"
 #include "runtime/policy/policy.h"

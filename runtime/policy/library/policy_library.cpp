@@ -100,16 +100,12 @@ class Checking {
   void expect_stream(std::size_t i, const graph::Task& task, const std::vector<plan::Stream>& streams) const {
     const std::uint32_t number = answer_.streams[i];
     const graph::Channel* channel = graph::channel_of(task.operation);
+    const plan::StreamId own = channel == nullptr ? plan::StreamId() : plan::stream_of_channel(streams, *channel);
     const bool known = number < streams.size();
-    if (known && (channel == nullptr ? streams[number].compute
-                                     : !streams[number].compute && streams[number].channel == *channel)) {
-      return;
-    }
-    std::string fix = "give a computation a stream of channel -1";
-    for (std::size_t s = 0; channel != nullptr && s < streams.size(); ++s) {
-      if (streams[s].compute || streams[s].channel != *channel) continue;
-      fix = fmt::format("give it stream {}, of channel {}", s, streams[s].name);
-    }
+    if (known && (channel == nullptr ? streams[number].compute : own == plan::StreamId(number))) return;
+    const std::string fix = channel == nullptr
+                                ? "give a computation a stream of channel -1"
+                                : fmt::format("give it stream {}, of channel {}", own.value, streams[own.index()].name);
     refuse(fmt::format("streams[{}] = {} can't run task '{}'", i,
                        known ? fmt::format("{} ({})", number, streams[number].name) : fmt::format("{}", number),
                        task.name),
@@ -262,7 +258,7 @@ std::vector<plan::Order> LibraryCall::orders(const ForeignOrder& function) {
                       .edges = nullptr,
                       .edge_count = 0});
   }
-  std::vector<weft2_order> answers = filled;  // but for edges, other pointers of the library don't count
+  std::vector<weft2_order> answers = filled;  // the library may replace pointers, but only its edges count
   run("order()", [&] { return function(&problem_.problem(), &host_, filled.data()); });
   std::vector<plan::Order> orders;
   for (std::size_t k = 0; k < answers.size(); ++k) {
@@ -310,7 +306,7 @@ void LibraryCall::simulate_into(std::span<const weft2_order> asked, weft2_simula
       refuse_library(path_, "an order to simulate without size, sequence or streams",
                      "set size to sizeof(weft2_order), and both arrays");
     }
-    order.reasons = nullptr;  // those of the library's call aren't asked
+    order.reasons = nullptr;  // a simulation has no use for reasons
     orders.push_back(order_of(orders.size(), order, {plan::Reason{.table = &kLibraryReasons}}));
   }
   const Timetable table = timetable_of(classes_, orders, costs_, options_);

@@ -1,5 +1,5 @@
-// Policies in shared libraries, through the C interface of runtime/policy/policy_abi.h: what one call hands them, the
-// functions of Weft that they may call meanwhile, and the rules to which their answers are held.
+// Policies that speak through the C interface of runtime/policy/policy_abi.h: how a shared library is loaded, and one
+// call of such a policy, with the host's functions that it may call and the rules to which its answers are held.
 #pragma once
 
 #include <cstdint>

@@ -42,8 +42,7 @@ class InputGradients {
 
   bool leads_out(graph::TaskId id, const graph::Task& task) const {
     if (std::holds_alternative<graph::Send>(task.operation)) return true;
-    return std::ranges::any_of(graph_.out_edges(id), [&](std::uint32_t index) {
-      const graph::Edge& edge = graph_.edges()[index];
+    return std::ranges::any_of(graph_.out_edges(id), [&](const graph::Edge& edge) {
       if (edge.distance != 0) return false;
       const graph::Task& next = graph_.task(edge.to);
       if (same_unit(next, task)) return leads_out_[edge.to.index()] != 0;

@@ -99,8 +99,7 @@ class ReplayedRank {
     order_.sequence.push_back({id, plan::StreamId(stream), reason});
     streams_[stream].free = finish;
     placed_[task] = 1;
-    for (const std::uint32_t index : graph_.out_edges(id)) {
-      const graph::Edge& edge = graph_.edges()[index];
+    for (const graph::Edge& edge : graph_.out_edges(id)) {
       if (edge.distance != 0) continue;
       ready_[edge.to.index()] = std::max(ready_[edge.to.index()], finish);
       if (--missing_[edge.to.index()] == 0) released(edge.to.value);

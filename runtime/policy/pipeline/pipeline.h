@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/pipeline_chunks.h"
-#include "graph/rank_classes.h"
+#include "graph/grid.h"
 #include "runtime/plan/reason.h"
 
 namespace weft::policy {

@@ -64,9 +64,6 @@ WantedSequence wanted_of(const PipelineProgram& program, std::size_t rank, const
   return wanted;
 }
 
-constexpr int kMostTries = 4;          // of schedules whose plans may keep a memory limit
-constexpr double kLimitMargin = 0.99;  // of what a smaller limit leaves
-
 }  // namespace
 
 std::vector<plan::Order> PipelinePolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
@@ -83,7 +80,7 @@ std::vector<plan::Order> PipelinePolicy::orders(graph::Classes classes, const Po
   std::vector<plan::Order> orders = orders_of(program, schedules(program, options), options);
   const bool limited = options.memory > 0 || options.memory_limit > 0;
   if (!keeps_limits() || !limited) return orders;
-  for (int again = 0; again < kMostTries; ++again) {
+  for (int again = 0; again < kLimitTries; ++again) {
     LimitedOrders tried = planned(classes, std::move(orders), options);
     if (tried.fits()) return std::move(tried.orders);
     program.memory_part *= kLimitMargin / tried.excess;

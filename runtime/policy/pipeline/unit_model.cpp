@@ -7,7 +7,7 @@
 namespace weft::policy {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kUnfinished = std::numeric_limits<double>::infinity();
 
 /// The time of tasks that run by themselves: computations one after the other, each channel's collectives too.
 class Alone {
@@ -178,7 +178,7 @@ UnitSequences UnitModel::sequences_of(const std::vector<RankSchedule>& schedules
 
 UnitTimes UnitClock::times_of(const UnitSequences& sequences) {
   UnitTimes times{0, true, 0};
-  std::ranges::fill(end_, kNever);
+  std::ranges::fill(end_, kUnfinished);
   std::ranges::fill(next_, 0);
   std::size_t left = 0;
   for (const auto& sequence : sequences) left += sequence.size();
@@ -188,13 +188,13 @@ UnitTimes UnitClock::times_of(const UnitSequences& sequences) {
       const std::vector<UnitId>& sequence = sequences[rank];
       for (std::size_t& next = next_[rank]; next < sequence.size(); ++next, --left, moved = true) {
         const double ready = model_.ready(sequence[next], end_);
-        if (ready == kNever) break;
+        if (ready == kUnfinished) break;
         const double start = next == 0 ? ready : std::max(ready, end_[sequence[next - 1]]);
         end_[sequence[next]] = start + model_[sequence[next]].ns;
       }
     }
   }
-  if (left > 0) return {kNever, false, 0};
+  if (left > 0) return {kUnfinished, false, 0};
   for (std::size_t rank = 0; rank < sequences.size(); ++rank) {
     if (!sequences[rank].empty()) times.makespan = std::max(times.makespan, end_[sequences[rank].back()]);
     std::int64_t bytes = model_.base(static_cast<std::int32_t>(rank));

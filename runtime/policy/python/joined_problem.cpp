@@ -156,6 +156,7 @@ std::size_t JoinedProblem::class_of(std::uint32_t task) const {
 
 std::vector<JoinedProblem::Part> JoinedProblem::parts_of(const JoinedOrder& all) const {
   std::vector<Part> parts(classes().size());
+  const bool several = parts.size() > 1;
   for (std::size_t i = 0; i < tasks(); ++i) {
     const std::uint32_t task = all.sequence[i], stream = all.streams[i];
     const std::size_t k = class_of(task);
@@ -168,9 +169,9 @@ std::vector<JoinedProblem::Part> JoinedProblem::parts_of(const JoinedOrder& all)
     }
     if (stream < first_stream_[k] || stream >= first_stream_[k + 1]) {
       const char* const name = classes()[k].tasks[task - first_task_[k]].name;
-      refuse_library(
-          path_, fmt::format("streams[{}] = {} can't run task '{}'", i, stream, name),
-          fmt::format("give it one of the streams {} to {} of its class", first_stream_[k], first_stream_[k + 1] - 1));
+      refuse_library(path_, fmt::format("streams[{}] = {} can't run task '{}'", i, stream, name),
+                     fmt::format("give it one of the streams {} to {}{}", first_stream_[k], first_stream_[k + 1] - 1,
+                                 several ? " of its class" : ""));
     }
     parts[k].sequence.push_back(task - first_task_[k]);
     parts[k].streams.push_back(stream - first_stream_[k]);
@@ -187,8 +188,10 @@ std::vector<JoinedProblem::Part> JoinedProblem::parts_of(const JoinedOrder& all)
     const std::size_t k = class_of(edge.from);
     if (k == parts.size() || class_of(edge.to) != k) {
       refuse_library(
-          path_, fmt::format("its edge from task {} to task {} leads to no task of the same class", edge.from, edge.to),
-          "add edges between tasks of one class: messages hold between classes");
+          path_,
+          fmt::format("its edge from task {} to task {} leads to no task{}", edge.from, edge.to,
+                      several ? " of the same class" : ""),
+          several ? "add edges between tasks of one class: messages hold between classes" : "add edges between tasks");
     }
     parts[k].edges.push_back({edge.from - first_task_[k], edge.to - first_task_[k], edge.issued_before, edge.distance});
   }

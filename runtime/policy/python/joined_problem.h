@@ -21,7 +21,7 @@ struct Column {
   Values values;
 };
 
-/// An order of the tasks of all classes: but for the edges, by position.
+/// An order of the tasks of all classes. All fields but the edges have an entry for each position of the sequence.
 struct JoinedOrder {
   std::span<const std::uint32_t> sequence, streams;
   std::span<const std::uint32_t> reasons = {};  // empty: none
@@ -60,7 +60,7 @@ class JoinedProblem {
   };
 
   std::span<const weft2_class> classes() const { return {problem_.classes, problem_.class_count}; }
-  /// The number of classes where there is no such task.
+  /// The class of a task; if there is no such task, the number of classes.
   std::size_t class_of(std::uint32_t task) const;
   std::vector<Part> parts_of(const JoinedOrder& all) const;
   void expect(std::int32_t failed) const;

@@ -1,9 +1,13 @@
 #include "runtime/policy/python/python_policy.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +28,6 @@
 #include "runtime/policy/policy_parameters.h"
 #include "runtime/policy/python/joined_problem.h"
 #include "runtime/policy/python/policy_script.h"
-#include "runtime/policy/python/shared_memory.h"
 
 namespace weft::policy {
 namespace {
@@ -33,6 +36,52 @@ using nlohmann::json;
 
 constexpr double kDefaultSeconds = 60, kLeastSeconds = 0.001, kMostSeconds = 86'400;
 constexpr std::size_t kAlignment = 64;
+
+/// Memory that this process and a child map, without a name in any folder. Owns the mapping and its descriptor, which a
+/// child inherits.
+class SharedMemory {
+ public:
+  /// Zeros. Throws RuntimeFault if the system has no memory for it.
+  explicit SharedMemory(std::size_t bytes) : size_(std::max<std::size_t>(bytes, 1)) {
+    descriptor_ = ::memfd_create("weft", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void* mapped = MAP_FAILED;
+    if (descriptor_ >= 0 && ::ftruncate(descriptor_, static_cast<off_t>(size_)) == 0) {
+      mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    }
+    if (mapped == MAP_FAILED) {
+      const int error = errno;
+      if (descriptor_ >= 0) ::close(descriptor_);
+      throw RuntimeFault(fmt::format("no shared memory of {} bytes for a policy: {}", size_, std::strerror(error)));
+    }
+    data_ = static_cast<std::byte*>(mapped);
+    // A child that shrank the memory would end this process by SIGBUS.
+    ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  }
+  ~SharedMemory() {
+    unmap();
+    ::close(descriptor_);
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+  /// Ends this process's mapping; from now on nobody can write to the memory.
+  void seal() {
+    unmap();
+    ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_WRITE);
+  }
+
+ private:
+  void unmap() noexcept {
+    if (data_ != nullptr) ::munmap(data_, size_);
+    data_ = nullptr;
+  }
+
+  int descriptor_ = -1;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
 
 /// The columns in memory that a child reads, and the description by which it finds them.
 struct PlacedColumns {

@@ -1,5 +1,5 @@
-// Policies `pipe-list` and `pipe-search`: sequences of units of all ranks of a pipeline, by list schedules and by a
-// search.
+// Policies `pipe-list` and `pipe-search`: sequences of units of all ranks of a pipeline. The first makes them by list
+// schedules, the second improves them by a search.
 #pragma once
 
 #include <cstdint>

@@ -71,18 +71,23 @@ void gpipe(ScheduleWriter& writer) {
   for (std::int32_t i = 0; i < writer.shape().micro_batches; ++i) writer.backward();
 }
 
-void one_forward_one_backward(ScheduleWriter& writer) {
-  const PipelineShape& shape = writer.shape();
-  const std::int32_t warm_up = std::min(shape.micro_batches, shape.ranks - writer.rank() - 1);
+// The forward passes before the first backward pass of the rank, and their number.
+std::int32_t warm_up(ScheduleWriter& writer) {
+  const std::int32_t passes = std::min(writer.shape().micro_batches, writer.shape().ranks - writer.rank() - 1);
   writer.begin(Part::warm_up);
-  for (std::int32_t i = 0; i < warm_up; ++i) writer.forward();
+  for (std::int32_t i = 0; i < passes; ++i) writer.forward();
+  return passes;
+}
+
+void one_forward_one_backward(ScheduleWriter& writer) {
+  const std::int32_t micro_batches = writer.shape().micro_batches, ahead = warm_up(writer);
   writer.begin(Part::steady);
-  for (std::int32_t i = warm_up; i < shape.micro_batches; ++i) {
+  for (std::int32_t i = ahead; i < micro_batches; ++i) {
     writer.forward();
     writer.backward();
   }
   writer.begin(Part::cool_down);
-  for (std::int32_t i = 0; i < warm_up; ++i) writer.backward();
+  for (std::int32_t i = 0; i < ahead; ++i) writer.backward();
 }
 
 void interleaved(ScheduleWriter& writer) {
@@ -110,23 +115,20 @@ void interleaved(ScheduleWriter& writer) {
 }
 
 void zb_h1(ScheduleWriter& writer) {
-  const PipelineShape& shape = writer.shape();
-  const std::int32_t warm_up = std::min(shape.micro_batches, shape.ranks - writer.rank() - 1);
-  writer.begin(Part::warm_up);
-  for (std::int32_t i = 0; i < warm_up; ++i) writer.forward();
+  const std::int32_t micro_batches = writer.shape().micro_batches, ahead = warm_up(writer);
   writer.begin(Part::steady);
-  for (std::int32_t i = warm_up; i < shape.micro_batches; ++i) {
+  for (std::int32_t i = ahead; i < micro_batches; ++i) {
     writer.forward();
     writer.input();
     if (writer.count(Work::input) > writer.rank()) writer.weight();
   }
   writer.begin(Part::cool_down);
-  for (std::int32_t i = 0; i < warm_up; ++i) {
+  for (std::int32_t i = 0; i < ahead; ++i) {
     writer.input();
     writer.weight();
   }
   writer.begin(Part::at_the_end);
-  while (writer.count(Work::weight) < shape.micro_batches) writer.weight();
+  while (writer.count(Work::weight) < micro_batches) writer.weight();
 }
 
 void zb_v(ScheduleWriter& writer) {

@@ -13,13 +13,13 @@
 
 namespace weft::policy {
 
-/// Each chunk of the rank takes its micro-batches in rising order, in each kind of work:
+/// Writes a rank's schedule unit by unit. In each kind of work, a chunk takes its micro-batches in rising order:
 ///
 ///   writer.begin(Part::warm_up);
 ///   writer.forward();                 // micro-batch 0, then 1, …
 ///   writer.take();                    // with reasons: "1f1b: warm-up, forward 1 of 1"
 ///
-/// `reasons`: of schedule_reasons().
+/// `reasons` is a table of schedule_reasons().
 class ScheduleWriter {
  public:
   ScheduleWriter(const plan::ReasonTable& reasons, const PipelineShape& shape, std::int32_t rank);
@@ -101,7 +101,7 @@ struct PublishedSchedule {
   void (*write)(ScheduleWriter& writer);
 };
 
-/// In the order above.
+/// All published schedules, in the order of the comment above.
 std::span<const PublishedSchedule> published_schedules();
 
 class PublishedPolicy final : public PipelinePolicy {
@@ -118,7 +118,7 @@ class PublishedPolicy final : public PipelinePolicy {
   const PublishedSchedule& schedule_;
 };
 
-/// Those that divide the layers into these chunks, for searches that start from the best of them.
+/// The policies whose schedules divide the layers into these chunks. A search starts from the best of their schedules.
 std::vector<PublishedPolicy> published_policies(const graph::PipelineChunks& chunks);
 
 }  // namespace weft::policy

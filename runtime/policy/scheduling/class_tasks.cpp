@@ -116,21 +116,8 @@ std::vector<double> ClassTasks::all_costs() const {
 }
 
 std::vector<std::uint32_t> ClassTasks::topological_order() const {
-  const NodeEdges edges(size(), edges_of(*this));
-  std::vector<std::uint32_t> order, missing = edges.missing();
-  order.reserve(size());
-  std::size_t nodes = 0;
-  for (std::uint32_t node = 0; node < size(); ++node) {
-    if (!is_node(node)) continue;
-    ++nodes;
-    if (missing[node] == 0) order.push_back(node);
-  }
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    for (const std::uint32_t after : edges.after(order[i])) {
-      if (--missing[after] == 0) order.push_back(after);
-    }
-  }
-  if (order.size() != nodes) throw std::logic_error("the program's stages wait for each other in a cycle");
+  std::vector<std::uint32_t> order = NodeEdges(size(), edges_of(*this)).topological_order();
+  std::erase_if(order, [&](std::uint32_t number) { return !is_node(number); });
   return order;
 }
 
@@ -188,6 +175,20 @@ NodeEdges::NodeEdges(std::size_t nodes, std::span<const NodeEdge> edges)
   std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
   std::vector<std::uint32_t> place = begin_;
   for (const auto& [from, to] : edges) targets_[place[from]++] = to;
+}
+
+std::vector<std::uint32_t> NodeEdges::topological_order() const {
+  std::vector<std::uint32_t> order, missing = missing_;
+  for (std::uint32_t node = 0; node < missing.size(); ++node) {
+    if (missing[node] == 0) order.push_back(node);
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const std::uint32_t to : after(order[i])) {
+      if (--missing[to] == 0) order.push_back(to);
+    }
+  }
+  if (order.size() != missing.size()) throw std::logic_error("the classes of a step wait for each other in a cycle");
+  return order;
 }
 
 std::vector<double> upward_rank(const ClassTasks& tasks, PathEdges edges) {

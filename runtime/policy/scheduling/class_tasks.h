@@ -9,7 +9,6 @@
 
 #include "graph/graph.h"
 #include "graph/meetings.h"
-#include "graph/rank_classes.h"
 #include "runtime/cost/costs.h"
 #include "runtime/plan/order.h"
 
@@ -81,8 +80,7 @@ class ClassTasks {
   void each_after(std::uint32_t node, PathEdges edges, F&& visit) const {
     for (const graph::ClassTask& member : members(node)) {
       const graph::Graph& graph = *graphs_[member.of_class];
-      for (const std::uint32_t index : graph.out_edges(graph::TaskId(std::size_t{member.task}))) {
-        const graph::Edge& edge = graph.edges()[index];
+      for (const graph::Edge& edge : graph.out_edges(graph::TaskId(std::size_t{member.task}))) {
         if (edge.distance != 0) continue;
         if (edges == PathEdges::completing && edge.kind != graph::EdgeKind::completes_before) continue;
         visit(node_of_[first_[member.of_class] + edge.to.value]);
@@ -100,8 +98,7 @@ class ClassTasks {
     if (!previous_.empty() && previous_[node] != graph::Meetings::kNone) visit(previous_[node]);
   }
 
-  /// All nodes, each after all that it depends on. Throws std::logic_error if the classes wait for each other in a
-  /// cycle.
+  /// NodeEdges::topological_order() of the nodes by the edges within a step.
   std::vector<std::uint32_t> topological_order() const;
 
  private:
@@ -126,7 +123,7 @@ class ClassTasks {
 /// (from, to): nodes.
 using NodeEdge = std::pair<std::uint32_t, std::uint32_t>;
 
-/// The edges within a step, by their sources, then those that orders add.
+/// The graphs' edges within a step, in the order of their sources, and after them the edges that the orders add.
 std::vector<NodeEdge> edges_of(const ClassTasks& tasks, std::span<const plan::Order> orders = {});
 
 /// Edges by their sources, in the order in which they were given.
@@ -139,6 +136,8 @@ class NodeEdges {
   }
   /// By node: the number of edges into it.
   const std::vector<std::uint32_t>& missing() const { return missing_; }
+  /// All nodes, so that edges go forward. Throws std::logic_error if there is a cycle.
+  std::vector<std::uint32_t> topological_order() const;
 
  private:
   std::vector<std::uint32_t> begin_, targets_, missing_;

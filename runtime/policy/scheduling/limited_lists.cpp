@@ -12,8 +12,6 @@ namespace weft::policy {
 namespace {
 
 constexpr std::int64_t kGathersAhead[] = {1, 2, 3, 4, 8, 16};
-constexpr int kTries = 4;
-constexpr double kMargin = 0.99;  // of what a smaller limit leaves
 
 }  // namespace
 
@@ -83,7 +81,7 @@ LimitedOrders LimitedLists::within(const Schedule& schedule, std::int64_t gather
                                    std::span<const std::int64_t> from) const {
   LimitedOrders best, under{.limits = limits_, .gathers_ahead = gathers_ahead};
   if (!from.empty()) under.limits.assign(from.begin(), from.end());
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kLimitTries; ++i) {
     LimitedOrders next = planned(classes_, schedule(*scheduler(under)), options_);
     next.limits = under.limits;
     next.gathers_ahead = gathers_ahead;
@@ -91,7 +89,7 @@ LimitedOrders LimitedLists::within(const Schedule& schedule, std::int64_t gather
     if (i == 0 || excess < best.excess) best = std::move(next);
     if (best.fits()) break;
     for (std::int64_t& limit : under.limits)
-      limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(kMargin * static_cast<double>(limit) / excess));
+      limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(kLimitMargin * static_cast<double>(limit) / excess));
   }
   return timed(std::move(best));
 }

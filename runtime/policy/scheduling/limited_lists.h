@@ -18,6 +18,11 @@ namespace weft::policy {
 /// a plan has gaps between its tensors.
 using FitsMemory = std::function<bool(const ListScheduler&)>;
 
+/// How often a schedule is made under smaller and smaller limits, because the plan exceeds a limit that its schedule
+/// keeps.
+inline constexpr int kLimitTries = 4;
+inline constexpr double kLimitMargin = 0.99;  // of what a smaller limit leaves
+
 /// An order of each class, weighed.
 struct LimitedOrders {
   std::vector<plan::Order> orders = {};
@@ -58,8 +63,8 @@ class LimitedLists {
       const LimitedOrders& list, ListScheduler::Direction direction = ListScheduler::Direction::forward) const;
   using Schedule = std::function<std::vector<plan::Order>(ListScheduler&)>;
   /// A plan may exceed a limit that the live tensors keep. So this schedules under smaller and smaller limits, up to
-  /// four times, until the plans keep the options' limits. If none does, returns the orders that exceed them by least.
-  /// `from`: the limits of the first schedule; empty: the options'.
+  /// kLimitTries times, until the plans keep the options' limits. If none does, returns the orders that exceed them by
+  /// least. `from`: the limits of the first schedule; empty: the options'.
   LimitedOrders within(const Schedule& schedule, std::int64_t gathers_ahead,
                        std::span<const std::int64_t> from = {}) const;
   /// within() with several PolicyOptions::gathers_ahead: the best. Gathered weights that wait for their use take memory

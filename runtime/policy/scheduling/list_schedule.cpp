@@ -80,27 +80,12 @@ ListScheduler::ListScheduler(ClassTasks tasks_of_classes, const PolicyOptions& o
 double ListScheduler::run(std::span<const double> priority) {
   priority_ = priority;
   chooser_ = nullptr;
-  const double makespan = run();
-  expect_whole();
-  return makespan;
+  return run();
 }
 
 double ListScheduler::run(ListChooser& chooser) {
   chooser_ = &chooser;
-  const double makespan = run();
-  expect_whole();
-  chooser_ = nullptr;
-  return makespan;
-}
-
-void ListScheduler::expect_whole() const {
-  assert_that("every node was started, and its memory freed at the end", [&] {
-    std::size_t nodes = 0;
-    for (std::uint32_t i = 0; i < cost_.size(); ++i) nodes += tasks_.is_node(i) ? 1 : 0;
-    const bool watched = limited_ || watches_memory_;
-    return sequence_.size() == nodes &&
-           (!watched || std::ranges::all_of(memory_, [](const MemoryForecast& memory) { return memory.live() == 0; }));
-  });
+  return run();
 }
 
 double ListScheduler::run() {
@@ -143,14 +128,22 @@ double ListScheduler::run() {
     }
     running_.settle();
     if (running_.next() == RunningLanes::kNever) {
-      if (!limited_) return now();
+      if (!limited_) break;
       if (release_all_held() && !std::exchange(tried_all, true)) continue;
-      if (!start_the_front()) return now();
+      if (!start_the_front()) break;
       continue;
     }
     tried_all = false;
     running_.end_next([&](std::size_t lane, std::uint32_t task) { finish(lane, task); });
   }
+  assert_that("every node was started, and its memory freed at the end", [&] {
+    std::size_t nodes = 0;
+    for (std::uint32_t i = 0; i < cost_.size(); ++i) nodes += tasks_.is_node(i) ? 1 : 0;
+    const bool watched = limited_ || watches_memory_;
+    return sequence_.size() == nodes &&
+           (!watched || std::ranges::all_of(memory_, [](const MemoryForecast& memory) { return memory.live() == 0; }));
+  });
+  return now();
 }
 
 void ListScheduler::release(std::uint32_t task) {

@@ -125,7 +125,6 @@ class ListScheduler {
     std::vector<std::uint32_t> sent, sent_before, waited;          // by stream: the last send or wait of each kind
   };
   double run();
-  void expect_whole() const;
   void release(std::uint32_t task);
   bool start_something(std::size_t lane);
   bool start_the_front();

@@ -115,8 +115,7 @@ bool is_gather(const graph::Task& task) {
 
 graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
   graph::TaskId first;
-  for (const std::uint32_t index : graph.out_edges(id)) {
-    const graph::Edge& edge = graph.edges()[index];
+  for (const graph::Edge& edge : graph.out_edges(id)) {
     if (edge.distance == 0 && (!first.valid() || edge.to < first)) first = edge.to;
   }
   return first;

@@ -29,8 +29,8 @@ std::vector<Visit> visits_of(const graph::Graph& graph);
 class ReorderedProgram {
  public:
   explicit ReorderedProgram(const graph::Graph& graph);
-  /// Puts `task` directly before / after `anchor`; several tasks with one anchor keep program order. Behind an invalid
-  /// anchor is at the begin.
+  /// Puts `task` directly before / after `anchor`; several tasks with one anchor keep program order. An
+  /// invalid anchor of behind() stands for the begin of the program.
   void before(graph::TaskId task, graph::TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value}; }
   void behind(graph::TaskId task, graph::TaskId anchor) {
     key_[task.index()] = anchor.valid() ? 3 * std::uint64_t{anchor.value} + 2 : 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -26,20 +25,15 @@ RemainingWork::RemainingWork(const graph::Graph& graph, const cost::TaskCosts& c
     computations.insert(graph::kind_name(operation));
     tails.push_back(tail[i]);
   }
-  const auto least_loss = [&](std::string_view collective) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const std::string_view kind : computations) {
-      least = std::min(least, options.machine == nullptr ? 1 : options.machine->slowdown(kind, collective));
-    }
-    return std::isfinite(least) ? std::max(0.0, 1 - 1 / least) : 0;
-  };
   std::map<std::pair<bool, int>, std::uint32_t> group_of;  // channels, then links
   for (std::size_t i = 0; i < tail.size(); ++i) {
     begin_[i + 1] = begin_[i];
     const graph::Operation& operation = graph.tasks()[i].operation;
     const graph::Channel* channel = graph::channel_of(operation);
     if (channel == nullptr || graph.is_local(*channel)) continue;
-    const double loss = least_loss(graph::kind_name(operation));
+    const double loss = options.machine == nullptr
+                            ? 0
+                            : graph::least_loss(options.machine->slowdowns, computations, graph::kind_name(operation));
     if (loss == 0) continue;
     const auto use = [&](bool link, int number, double ns) {
       const auto [found, is_new] =

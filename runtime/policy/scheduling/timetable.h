@@ -96,7 +96,7 @@ struct Timetable {
 };
 
 /// Each lane (class_tasks.h) runs its queue one node at a time, with the contention that the options describe
-/// (timetable.h); a node starts as soon as its edges of distance 0 (the graphs' and the added edges) allow. As in a
+/// (policy.h); a node starts as soon as its edges of distance 0 (the graphs' and the added edges) allow. As in a
 /// plan, an edge issued_before between two streams waits for completion. The sequences must be topological, and the
 /// orders of several classes must run together (pipeline/joint_orders.h); a node with several members takes its place
 /// from the order of its first one. Equal to the simulator's times of homogeneous ranks, if the orders' plans have

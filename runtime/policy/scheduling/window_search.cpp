@@ -137,12 +137,8 @@ WindowSearch::WindowSearch(ClassTasks tasks, const PolicyOptions& options, std::
 
 void WindowSearch::save(State& state) const {
   running_.save(state.running);
-  state.next.clear();
-  state.committed.clear();
-  for (const Lane& lane : lanes_) {
-    state.next.push_back(lane.next);
-    state.committed.push_back(lane.committed);
-  }
+  state.next = next_;
+  state.committed = committed_;
   state.sums = sums_;
   state.ended = ended_.size();
   state.started = started_.size();
@@ -150,10 +146,8 @@ void WindowSearch::save(State& state) const {
 
 void WindowSearch::restore(const State& state) {
   running_.restore(state.running);
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    lanes_[l].next = state.next[l];
-    lanes_[l].committed = state.committed[l];
-  }
+  next_ = state.next;
+  committed_ = state.committed;
   sums_ = state.sums;
   for (; ended_.size() > state.ended; ended_.pop_back()) {
     for (const std::uint32_t after : successors_.after(ended_.back())) ++missing_[after];
@@ -164,8 +158,8 @@ void WindowSearch::restore(const State& state) {
 void WindowSearch::start(std::size_t lane, std::uint32_t task) {
   running_.start(lane, task);
   take(sums_, task, 1);
-  ++lanes_[lane].next;
-  lanes_[lane].committed = kNone;
+  ++next_[lane];
+  committed_[lane] = kNone;
   ++nodes_;
   if (in_window_[task] != 0) started_.push_back(task);
 }
@@ -184,7 +178,9 @@ void WindowSearch::end_next() {
 
 /// From `sequence_`, whose restrictions are the queues.
 void WindowSearch::simulate_incumbent() {
-  for (Lane& lane : lanes_) lane = {};
+  lanes_.assign(lanes_.size(), {});
+  next_.assign(lanes_.size(), 0);
+  committed_.assign(lanes_.size(), kNone);
   for (const std::uint32_t task : sequence_) lanes_[lane_of_[task]].queue.push_back(task);
   missing_ = successors_.missing();
   running_.reset();
@@ -204,20 +200,19 @@ void WindowSearch::simulate_incumbent() {
     }
     bool clock = false;
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
-      if (!running_.idle(l) || lanes_[l].next == lanes_[l].queue.size()) continue;
-      const std::uint32_t task = lanes_[l].queue[lanes_[l].next];
+      if (!running_.idle(l) || is_over(l)) continue;
+      const std::uint32_t task = lanes_[l].queue[next_[l]];
       if (missing_[task] > 0) continue;
       start(l, task);
       sequence.push_back(task);
       clock = clock || l == clock_;
     }
     if (clock) {
-      Passed& passed = passed_[lanes_[clock_].next - 1];
+      Passed& passed = passed_[next_[clock_] - 1];
       passed.now = running_.now();
-      for (std::size_t l = 0; l < lanes_.size(); ++l) {
-        passed.next.push_back(lanes_[l].next);
+      passed.next = next_;
+      for (std::size_t l = 0; l < lanes_.size(); ++l)
         passed.remaining.push_back(running_.idle(l) ? -1 : running_.remaining(l));
-      }
     }
     running_.settle();
     if (running_.next() == kNever) break;
@@ -293,7 +288,7 @@ double WindowSearch::least_end() {
       if (cost_[task] > 0) take(sums_now_, task, -remaining / cost_[task]);
       least = std::max(least, free + (in_window_[task] != 0 ? window_tail_[task] : tail_[task]));
     }
-    if (in_window(lane)) {
+    if (in_window(l)) {
       double work = 0, tail = kNever;
       const auto add = [&](std::uint32_t task) {
         work += cost_[task];
@@ -301,11 +296,11 @@ double WindowSearch::least_end() {
         least = std::max(least, free + cost_[task] + window_tail_[task]);
       };
       for (const std::uint32_t task : of_window_[l]) {
-        if (placed_[task] == 0 || task == lane.committed) add(task);
+        if (placed_[task] == 0 || task == committed_[l]) add(task);
       }
       least = std::max(least, free + work + tail);
-    } else if (lane.next >= lane.end && lane.next < lane.queue.size()) {
-      const std::uint32_t task = lane.queue[lane.next];
+    } else if (next_[l] >= lane.end && !is_over(l)) {
+      const std::uint32_t task = lane.queue[next_[l]];
       least = std::max(least, free + cost_[task] + queue_tail_[task]);
     }
   }
@@ -314,10 +309,10 @@ double WindowSearch::least_end() {
 }
 
 bool WindowSearch::passed(double& makespan) const {
-  const Passed& other = passed_[lanes_[clock_].next - 1];
+  const Passed& other = passed_[next_[clock_] - 1];
   if (other.next.empty()) return false;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    if (lanes_[l].next != other.next[l] || lanes_[l].next < lanes_[l].end) return false;
+    if (next_[l] != other.next[l] || next_[l] < lanes_[l].end) return false;
     const double remaining = running_.idle(l) ? -1 : running_.remaining(l);
     if (std::abs(remaining - other.remaining[l]) > kSameNs) return false;
     // The same place in a queue may hold another task of the window.
@@ -330,8 +325,8 @@ bool WindowSearch::passed(double& makespan) const {
 bool WindowSearch::seen_before() {
   std::string key;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    append_bytes(key, lanes_[l].next);
-    append_bytes(key, lanes_[l].committed);
+    append_bytes(key, next_[l]);
+    append_bytes(key, committed_[l]);
     append_bytes(key, running_.idle(l) ? kNone : running_.node(l));
     append_bytes(key, running_.idle(l) ? 0 : static_cast<std::uint64_t>(running_.remaining(l) / kSameNs));
     for (const std::uint32_t task : of_window_[l]) key.push_back(static_cast<char>(placed_[task]));
@@ -363,15 +358,14 @@ std::optional<std::size_t> WindowSearch::advance() {
     }
     bool clock = false;
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
-      Lane& lane = lanes_[l];
-      if (!running_.idle(l) || lane.next == lane.queue.size()) continue;
-      const bool chooses = in_window(lane);
-      if (chooses && lane.committed == kNone) {
+      if (!running_.idle(l) || is_over(l)) continue;
+      const bool chooses = in_window(l);
+      if (chooses && committed_[l] == kNone) {
         const auto ready = [&](std::uint32_t task) { return placed_[task] == 0 && missing_[task] == 0; };
         if (std::ranges::any_of(of_window_[l], ready)) return l;
         continue;
       }
-      const std::uint32_t task = chooses ? lane.committed : lane.queue[lane.next];
+      const std::uint32_t task = chooses ? committed_[l] : lanes_[l].queue[next_[l]];
       if (missing_[task] > 0) continue;
       start(l, task);
       clock = clock || l == clock_;
@@ -382,8 +376,9 @@ std::optional<std::size_t> WindowSearch::advance() {
     }
     running_.settle();
     if (running_.next() == kNever) {
-      if (std::ranges::all_of(lanes_, [](const Lane& lane) { return lane.next == lane.queue.size(); }))
-        take_leaf(running_.now());
+      bool all = true;
+      for (std::size_t l = 0; l < lanes_.size(); ++l) all = all && is_over(l);
+      if (all) take_leaf(running_.now());
       return std::nullopt;
     }
     if (least_end() >= shortest_ * (1 - kShorter)) return std::nullopt;
@@ -416,7 +411,7 @@ void WindowSearch::decide(std::size_t lane, std::size_t depth) {
     if (missing_[task] == 0) {
       start(lane, task);
     } else {
-      lanes_[lane].committed = task;
+      committed_[lane] = task;
     }
     descend(depth + 1);
     restore(states_[depth]);

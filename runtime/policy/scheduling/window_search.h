@@ -64,8 +64,6 @@ class WindowSearch {
   struct Lane {
     std::vector<std::uint32_t> queue;
     std::size_t begin = 0, end = 0;  // the window's places in the queue
-    std::size_t next = 0;
-    std::uint32_t committed = kNone;  // the window's task that runs next, although it can't start yet
   };
   /// A moment of the simulation, to which it can go back. `missing_` isn't kept: it is counted back over the tasks that
   /// have ended since.
@@ -96,7 +94,8 @@ class WindowSearch {
   void descend(std::size_t depth);
   void decide(std::size_t lane, std::size_t depth);
   bool choice_is_new(std::size_t lane, std::uint32_t task) const;
-  bool in_window(const Lane& lane) const { return lane.next >= lane.begin && lane.next < lane.end; }
+  bool in_window(std::size_t lane) const { return next_[lane] >= lanes_[lane].begin && next_[lane] < lanes_[lane].end; }
+  bool is_over(std::size_t lane) const { return next_[lane] == lanes_[lane].queue.size(); }
   void take(std::vector<RemainingWork::Sums>& sums, std::uint32_t task, double part) const;
   double least_end();
   bool seen_before();
@@ -130,7 +129,9 @@ class WindowSearch {
 
   // of a search
   std::vector<Lane> lanes_;
-  std::vector<char> in_window_, placed_;               // by task; placed: it started, or its lane waits for it
+  std::vector<std::size_t> next_;         // by lane, in its queue
+  std::vector<std::uint32_t> committed_;  // by lane: the window's task that runs next, although it can't start yet
+  std::vector<char> in_window_, placed_;  // by task; placed: it started, or its lane waits for it
   std::vector<std::vector<std::uint32_t>> of_window_;  // by lane, in the incumbent's order
   std::vector<double> window_tail_;                    // by task of the window
   std::vector<std::uint32_t> missing_, ended_, started_;

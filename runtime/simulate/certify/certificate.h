@@ -2,6 +2,7 @@
 // checker that recomputes each step of the argument by itself (bench/overlap/check_bounds.py).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -53,6 +54,15 @@ GraphCertificate certify(const graph::OpenGraph& open);
 
 /// The graph in which the first task of a split comes before the second, or after it.
 graph::OpenGraph in_order(graph::OpenGraph open, const Split& split, bool first_before_second);
+
+/// Branch and bound on a bound: a certificate of the same graph whose bound is at least as high. Splits the case of
+/// least bound, `splits` times at most, until no case is below `step_ns`, the best step that is known, or none can be
+/// split. Of several pairs of tasks, it takes the one that raises the lower of its two cases most.
+///
+/// On graphs whose collectives slow nothing down and share no link, cases with all queues in order are as long as their
+/// longest path, so that enough splits prove the optimum. Otherwise a case is still bounded by windows, a relaxation.
+GraphCertificate split_into_cases(const graph::OpenGraph& open, GraphCertificate root, double step_ns,
+                                  std::size_t splits);
 
 /// The bound that a certificate proves of this graph: what a checker computes. 0 if one of its adjustments doesn't
 /// hold, or if a split is of tasks that no queue serves one at a time.

@@ -119,34 +119,6 @@ std::vector<PricedLoad> loads_of(const StepModel& model, const Limits& limits) {
   return kept;
 }
 
-/// The thresholds at which a load by itself proves most.
-Thresholds best_thresholds(const LoadWork& work, const Limits& limits) {
-  constexpr std::size_t kMostHeads = 100;
-  std::vector<ResourceItem> by_tail = work.items;
-  std::ranges::stable_sort(by_tail, std::ranges::greater(),
-                           [&](const ResourceItem& item) { return limits.tail[item.node]; });
-  std::vector<double> heads;
-  for (const ResourceItem& item : work.items) heads.push_back(limits.head[item.node]);
-  std::ranges::sort(heads);
-  heads.erase(std::unique(heads.begin(), heads.end()), heads.end());
-  const std::size_t tried = std::min(heads.size(), kMostHeads);
-  double best = 0;
-  Thresholds thresholds;
-  for (std::size_t i = 0; i < tried; ++i) {
-    const double head = heads[i * heads.size() / tried];
-    double ns = 0;
-    for (const ResourceItem& item : by_tail) {
-      if (limits.head[item.node] < head) continue;
-      ns += item.ns;
-      const double tail = limits.tail[item.node];
-      if (head + ns + tail <= best) continue;
-      best = head + ns + tail;
-      thresholds = {head, tail};
-    }
-  }
-  return thresholds;
-}
-
 /// The loads of a proof with the charges that may get a price, and the program that finds the prices.
 class PriceProgram {
  public:
@@ -225,7 +197,8 @@ class PriceProgram {
 
   /// Some sections from the begin, some to the end and all pay for work that has heads and tails.
   void add_ends(const PricedLoad& load) {
-    const Thresholds best = best_thresholds(work_of(load, model_, limits_), limits_);
+    constexpr std::size_t kMostHeads = 100;
+    const Thresholds best = best_alone(work_of(load, model_, limits_).items, limits_, kMostHeads).chosen;
     if (best.head == 0 && best.tail == 0) return;
     constexpr double kRounding = 1 - 1e-12;
     std::vector<Thresholds> all = {{best.head * kRounding, best.tail * kRounding}};
@@ -234,7 +207,7 @@ class PriceProgram {
       PricedLoad limited = load;
       limited.chosen = chosen;
       const LoadWork work = work_of(limited, model_, limits_);
-      if (work.none) continue;
+      if (work.items.empty()) continue;
       const std::size_t number = add_load(limited);
       add_row(number, {0, parts_.count() - 1}, work.head + work.tail, [](std::uint32_t) { return true; });
       for (const std::size_t section : some_sections()) {

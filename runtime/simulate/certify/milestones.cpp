@@ -128,15 +128,14 @@ LoadWork work_of(const PricedLoad& load, const StepModel& model, const Limits& l
   };
   add(model.resource(load.resource), false);
   if (load.beside) add(model.slowing(load.resource.class_index, *load.beside), true);
-  work.none = work.items.empty();
-  if (work.none) work.head = work.tail = 0;
+  if (work.items.empty()) work.head = work.tail = 0;
   return work;
 }
 
 double proved_by(const MilestoneProof& proof, const StepModel& model, const Limits& limits) {
   constexpr double kMost = 1 + 1e-12;
   std::vector<std::uint32_t> chain;
-  for (const StepModel::Task& each : proof.milestones) chain.push_back(model.node_of(each.class_index, each.task));
+  for (const graph::ClassTask& each : proof.milestones) chain.push_back(model.node_of(each.of_class, each.task));
   if (chain.empty()) return 0;
   const MilestoneParts parts(model, std::move(chain));
   if (!parts.is_chain()) return 0;

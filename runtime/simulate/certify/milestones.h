@@ -48,7 +48,7 @@ struct PricedLoad {
 /// not while another milestone of its queue runs. A task's uses of all resources proceed alike, so they are paid for in
 /// the same part.
 struct MilestoneProof {
-  std::vector<StepModel::Task> milestones;
+  std::vector<graph::ClassTask> milestones;
   std::vector<PricedLoad> loads;
 };
 
@@ -87,7 +87,6 @@ double proved_by(const MilestoneProof& proof, const StepModel& model, const Limi
 /// A resource's work, by node. Items that are below a threshold are left out.
 struct LoadWork {
   double head = 0, tail = 0;  // the least of the items; 0 without items
-  bool none = true;
   std::vector<ResourceItem> items = {};
 };
 LoadWork work_of(const PricedLoad& load, const StepModel& model, const Limits& limits);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <ranges>
 #include <set>
@@ -11,7 +10,6 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "runtime/simulate/class_paths.h"
 
 namespace weft::simulate {
 namespace {
@@ -49,39 +47,6 @@ std::int32_t link_of(const graph::OpenGraph& open, std::int32_t channel) {
   const auto first = std::ranges::find(open.channels, link, &graph::OpenChannel::link);
   return static_cast<std::int32_t>(first - open.channels.begin());
 }
-
-double slowdown_of(const graph::OpenContention& contention, const std::string& compute, const std::string& collective) {
-  const auto found = std::ranges::find_if(contention.slowdowns, [&](const graph::OpenSlowdown& each) {
-    return (each.compute.empty() || each.compute == compute) &&
-           (each.collective.empty() || each.collective == collective);
-  });
-  return found == contention.slowdowns.end() ? 1 : found->factor;
-}
-
-/// The least slowdown that a collective is for any computation of a class, as the part of the speed that is lost.
-class Losses {
- public:
-  Losses(const graph::OpenGraph& open, const graph::OpenClass& one) {
-    if (open.contention) contention_ = *open.contention;
-    for (const graph::OpenTask& task : one.tasks) {
-      if (task.kind == OpenKind::compute && task.ns.value_or(0) > 0) computations_.insert(task.operation);
-    }
-  }
-  double of(const std::string& collective) {
-    const auto [found, is_new] = losses_.emplace(collective, 0);
-    if (!is_new || computations_.empty()) return found->second;
-    double least = std::numeric_limits<double>::infinity();
-    for (const std::string& compute : computations_)
-      least = std::min(least, slowdown_of(contention_, compute, collective));
-    return found->second = 1 - 1 / least;
-  }
-  const graph::OpenContention& contention() const { return contention_; }
-
- private:
-  graph::OpenContention contention_;
-  std::set<std::string> computations_;
-  std::map<std::string, double> losses_;
-};
 
 }  // namespace
 
@@ -145,16 +110,17 @@ void StepModel::add_nodes(const graph::OpenGraph& open) {
 }
 
 void StepModel::add_edges(const graph::OpenGraph& open) {
-  after_.resize(cost_.size());
-  before_.resize(cost_.size());
+  std::vector<policy::NodeEdge> forward, backward;
   for (std::size_t k = 0; k < open.classes.size(); ++k) {
     for (const graph::OpenEdge& edge : open.classes[k].edges) {
       if (edge.kind != graph::EdgeKind::completes_before) continue;
-      after_[node_of_[k][edge.from]].push_back(node_of_[k][edge.to]);
-      before_[node_of_[k][edge.to]].push_back(node_of_[k][edge.from]);
+      forward.emplace_back(node_of_[k][edge.from], node_of_[k][edge.to]);
+      backward.emplace_back(node_of_[k][edge.to], node_of_[k][edge.from]);
     }
   }
-  order_ = topological_order(after_);
+  after_ = policy::NodeEdges(cost_.size(), forward);
+  before_ = policy::NodeEdges(cost_.size(), backward);
+  order_ = after_.topological_order();
 }
 
 void StepModel::add_resources(const graph::OpenGraph& open) {
@@ -162,9 +128,13 @@ void StepModel::add_resources(const graph::OpenGraph& open) {
   const bool messages = std::ranges::any_of(open.classes, [](const graph::OpenClass& one) {
     return std::ranges::any_of(one.tasks, [](const graph::OpenTask& task) { return task.message >= 0; });
   });
+  const graph::OpenContention contention = open.contention.value_or(graph::OpenContention{});
+  const double streams = contention.compute_streams;
   for (std::uint32_t k = 0; k < open.classes.size(); ++k) {
-    Losses losses(open, open.classes[k]);
-    const double streams = losses.contention().compute_streams;
+    std::set<std::string_view> computations;
+    for (const graph::OpenTask& task : open.classes[k].tasks) {
+      if (task.kind == OpenKind::compute && task.ns.value_or(0) > 0) computations.insert(task.operation);
+    }
     std::map<ResourceName, StepResource> own;
     const auto add = [&](ResourceKind kind, std::int32_t number, const ResourceItem& item) {
       const ResourceName name{k, kind, number};
@@ -178,7 +148,7 @@ void StepModel::add_resources(const graph::OpenGraph& open) {
       } else if (!communicates(task.kind)) {
         add(ResourceKind::local, task.stream, {node, cost_[node], 0});
       } else {
-        const double loss = losses.of(task.operation);
+        const double loss = graph::least_loss(contention.slowdowns, computations, task.operation);
         add(ResourceKind::channel, task.channel, {node, cost_[node], loss});
         const std::int32_t link = link_of(open, task.channel);
         const ResourceItem on_link{node, std::min(link_ns_[node], cost_[node]), loss};
@@ -188,8 +158,8 @@ void StepModel::add_resources(const graph::OpenGraph& open) {
           if (task.kind != OpenKind::receive) add(ResourceKind::link_out, link, on_link);
           if (task.kind != OpenKind::send) add(ResourceKind::link_in, link, on_link);
         }
-        if (losses.contention().shared_cores)
-          add(ResourceKind::cores, -1, {node, task.cpu_ns.value_or(0) / *losses.contention().shared_cores, 1});
+        if (contention.shared_cores)
+          add(ResourceKind::cores, -1, {node, task.cpu_ns.value_or(0) / *contention.shared_cores, 1});
       }
     }
     std::vector<StepResource>& slowing = slowing_.emplace_back();

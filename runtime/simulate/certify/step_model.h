@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/open_graph.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 
 namespace weft::simulate {
 
@@ -49,18 +51,15 @@ class StepModel {
   std::size_t nodes() const { return cost_.size(); }
   double cost(std::uint32_t node) const { return cost_[node]; }
   std::uint32_t node_of(std::size_t class_index, std::size_t task) const { return node_of_[class_index][task]; }
-  /// A class and a task of it that the node stands for.
-  struct Task {
-    std::uint32_t class_index = 0, task = 0;
-  };
-  Task task_of(std::uint32_t node) const { return task_of_[node]; }
-  const std::vector<std::uint32_t>& after(std::uint32_t node) const { return after_[node]; }
-  const std::vector<std::uint32_t>& before(std::uint32_t node) const { return before_[node]; }
+  /// A task that the node stands for.
+  graph::ClassTask task_of(std::uint32_t node) const { return task_of_[node]; }
+  std::span<const std::uint32_t> after(std::uint32_t node) const { return after_.after(node); }
+  std::span<const std::uint32_t> before(std::uint32_t node) const { return before_.after(node); }
   /// All nodes, so that edges go forward.
   std::span<const std::uint32_t> order() const { return order_; }
 
-  /// By node: the longest path to it, or from it, by a walk over the nodes in order and what comes directly before or
-  /// after each.
+  /// By node: the longest path to it, or from it. Walks over the nodes in order, and looks only at each node's direct
+  /// neighbours.
   std::vector<double> longest_paths(bool from_begin) const;
 
   /// Resources that bound a step by their work; not `cores`.
@@ -69,7 +68,7 @@ class StepModel {
   const std::vector<std::uint32_t>& queues(std::uint32_t node) const { return queues_[node]; }
   /// What slows the computations of a class down: its channels, links and cores.
   const std::vector<StepResource>& slowing(std::size_t class_index) const { return slowing_[class_index]; }
-  /// Those of a name. Throw std::logic_error if there is none.
+  /// The resource of a name. Both throw std::logic_error if there is none.
   const StepResource& resource(const ResourceName& name) const { return named(name, resources_); }
   const StepResource& slowing(std::size_t class_index, const ResourceName& name) const {
     return named(name, slowing_[class_index]);
@@ -82,9 +81,9 @@ class StepModel {
   void add_resources(const graph::OpenGraph& open);
 
   std::vector<std::vector<std::uint32_t>> node_of_;
-  std::vector<Task> task_of_;
+  std::vector<graph::ClassTask> task_of_;
   std::vector<double> cost_, link_ns_;  // by node
-  std::vector<std::vector<std::uint32_t>> after_, before_;
+  policy::NodeEdges after_, before_;    // the edges, and the same turned round
   std::vector<std::uint32_t> order_;
   std::vector<StepResource> resources_;
   std::vector<std::vector<StepResource>> slowing_;

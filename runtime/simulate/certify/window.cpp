@@ -44,9 +44,9 @@ struct PlacedItem {
 };
 
 /// The items that count, by rising head.
-std::vector<PlacedItem> placed_items(const StepResource& resource, const Limits& limits) {
+std::vector<PlacedItem> placed_items(std::span<const ResourceItem> all, const Limits& limits) {
   std::vector<PlacedItem> items;
-  for (const ResourceItem& item : resource.items) {
+  for (const ResourceItem& item : all) {
     const double head = limits.head[item.node];
     if (item.ns > 0 && !std::isnan(head)) items.push_back({head, limits.tail[item.node], &item});
   }
@@ -64,32 +64,11 @@ std::vector<double> some_of(std::vector<double> values, std::size_t most) {
   return some;
 }
 
-/// Without what slows computations down: for each threshold of heads, items are added by falling tail. Equal to
-/// Carlier's bound, with the thresholds that prove it.
-ProvedWindow best_alone(const StepResource& resource, const Limits& limits) {
-  std::vector<PlacedItem> by_head = placed_items(resource, limits), by_tail = by_head;
-  std::ranges::stable_sort(by_tail, std::ranges::greater(), &PlacedItem::tail);
-  ProvedWindow best;
-  for (std::size_t first = 0; first < by_head.size(); ++first) {
-    const double head = by_head[first].head;
-    if (first > 0 && head == by_head[first - 1].head) continue;
-    double work = 0;
-    for (const PlacedItem& each : by_tail) {
-      if (each.head < head) continue;
-      work += each.item->ns;
-      if (head + work + each.tail > best.ns) {
-        best = {head + work + each.tail, {.resource = resource.name, .chosen = {head, each.tail}}};
-      }
-    }
-  }
-  return best;
-}
-
 /// For the sums of Q by both thresholds, in the order in which S is swept: with falling tail.
 class SlowedSweep {
  public:
   SlowedSweep(const StepResource& beside, const Limits& limits)
-      : name_(beside.name), by_tail_(placed_items(beside, limits)) {
+      : name_(beside.name), by_tail_(placed_items(beside.items, limits)) {
     for (const PlacedItem& each : by_tail_) {
       all_.add(*each.item, each.head, each.tail);
       least_ = {std::min(least_.head, each.head), std::min(least_.tail, each.tail)};
@@ -139,7 +118,7 @@ class SlowedSweep {
 
 void improve_slowed(ProvedWindow& best, const StepResource& resource, const StepResource& beside, const Limits& limits,
                     std::size_t most) {
-  std::vector<PlacedItem> items = placed_items(resource, limits);
+  std::vector<PlacedItem> items = placed_items(resource.items, limits);
   std::vector<double> heads, tails;
   for (const PlacedItem& each : items) {
     heads.push_back(each.head);
@@ -178,8 +157,26 @@ double proved_by(const WorkWindow& window, const StepModel& model, const Limits&
              .lost_within(chosen);
 }
 
+ProvedAlone best_alone(std::span<const ResourceItem> items, const Limits& limits, std::size_t most) {
+  std::vector<PlacedItem> by_tail = placed_items(items, limits);
+  std::vector<double> heads;
+  for (const PlacedItem& each : by_tail) heads.push_back(each.head);
+  std::ranges::stable_sort(by_tail, std::ranges::greater(), &PlacedItem::tail);
+  ProvedAlone best;
+  for (const double head : some_of(std::move(heads), most)) {
+    double work = 0;
+    for (const PlacedItem& each : by_tail) {
+      if (each.head < head) continue;
+      work += each.item->ns;
+      if (head + work + each.tail > best.ns) best = {head + work + each.tail, {head, each.tail}};
+    }
+  }
+  return best;
+}
+
 ProvedWindow best_window(const StepResource& resource, const StepModel& model, const Limits& limits, std::size_t most) {
-  ProvedWindow best = best_alone(resource, limits);
+  const auto [ns, chosen] = best_alone(resource.items, limits);
+  ProvedWindow best{ns, {.resource = resource.name, .chosen = chosen}};
   if (resource.name.kind != ResourceKind::computations) return best;
   for (const StepResource& beside : model.slowing(resource.name.class_index))
     improve_slowed(best, resource, beside, limits, most);

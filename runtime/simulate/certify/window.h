@@ -1,6 +1,8 @@
 // The argument of every bound: work that can only be done in a window of the step doesn't fit into a shorter one.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -48,6 +50,16 @@ struct ProvedWindow {
 
 /// What the window proves; 0 if no item is chosen.
 double proved_by(const WorkWindow& window, const StepModel& model, const Limits& limits);
+
+/// What items prove by themselves, without what slows computations down, and the thresholds that choose these.
+struct ProvedAlone {
+  double ns = 0;
+  Thresholds chosen;
+};
+
+/// The best of up to `most` thresholds of heads: for each, items are added by falling tail. With all of them it is
+/// Carlier's bound.
+ProvedAlone best_alone(std::span<const ResourceItem> items, const Limits& limits, std::size_t most = SIZE_MAX);
 
 /// The best window of a resource. Up to `most` values of either threshold are tried with what slows computations down,
 /// and all without.

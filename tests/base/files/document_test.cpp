@@ -17,8 +17,10 @@ std::string_view to_string(Colour colour) {
   return colour == Colour::red ? "red" : "green";
 }
 
-template <class Read>
-std::string refusal(std::string_view text, Read read) {
+void nothing(const DocumentValue& /*root*/) {}
+
+template <class Read = decltype(&nothing)>
+std::string refusal(std::string_view text, Read read = nothing) {
   return testing::message_of<UserError>([&] {
     const Document document = read_json(text, "f.json", {.fix = "mend it"});
     read(document.root());
@@ -101,10 +103,6 @@ TEST(Document, KnowsItsFormat) {
   EXPECT_TRUE(has_parts(of(R"({"format": "weft-plan"})"), {"has no version"}));
 }
 
-std::string json_refusal(std::string_view text) {
-  return testing::message_of<UserError>([&] { read_json(text, "the file"); });
-}
-
 TEST(ReadJson, ReadsWhatWasWritten) {
   for (const char* text : {"null", "true", "-1", "18446744073709551615", "1.5", "\"a\"", "[]", "{}", "[[],{}]",
                            R"({"a":[1,{"b":null}],"c":{"d":[true,false],"e":""}})"}) {
@@ -123,38 +121,38 @@ TEST(ReadJson, TheWorkForAMemberIsTheSameHoweverManyThereAre) {
     text.append(R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,)").append(number).append("]}");
   }
   EXPECT_EQ(read_json(text + "}", "the file").root().json().size(), kMembers);
-  EXPECT_TRUE(has_parts(json_refusal(text + ",\"7\":{}}"), {"the key \"7\" twice"}));
+  EXPECT_TRUE(has_parts(refusal(text + ",\"7\":{}}"), {"the key \"7\" twice"}));
 }
 
 TEST(ReadJson, RefusesAKeyTwiceInOneObject) {
-  EXPECT_TRUE(has_parts(json_refusal(R"({"a": 1, "b": 2, "a": 3})"), {"the file has the key \"a\" twice"}));
-  EXPECT_TRUE(has_parts(json_refusal(R"({"x": [{"a": {}}, {"b": {}, "b": 0}]})"), {"\"b\" twice"}));
-  EXPECT_TRUE(has_parts(json_refusal("{\"a\": 1, \"\\u0061\": 2}"), {"\"a\" twice"}));  // equal after unescaping
+  EXPECT_TRUE(has_parts(refusal(R"({"a": 1, "b": 2, "a": 3})"), {"f.json has the key \"a\" twice"}));
+  EXPECT_TRUE(has_parts(refusal(R"({"x": [{"a": {}}, {"b": {}, "b": 0}]})"), {"\"b\" twice"}));
+  EXPECT_TRUE(has_parts(refusal("{\"a\": 1, \"\\u0061\": 2}"), {"\"a\" twice"}));  // equal after unescaping
 }
 
 TEST(ReadJson, RefusesBrokenSyntax) {
   for (const char* text : {"", "{", "{\"a\":}", "{} x", "\"\xff\""}) {
-    EXPECT_TRUE(has_parts(json_refusal(text), {"the file isn't valid JSON"})) << text;
+    EXPECT_TRUE(has_parts(refusal(text), {"f.json isn't valid JSON"})) << text;
   }
 }
 
 TEST(ReadJson, RefusesDeepNesting) {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
-  EXPECT_EQ(json_refusal(nested(64)), "");
-  EXPECT_TRUE(has_parts(json_refusal(nested(100)), {"the file nests values more than 64 deep"}));
-  EXPECT_TRUE(has_parts(json_refusal(nested(1'000'000)), {"more than 64 deep"}));
-  EXPECT_TRUE(has_parts(json_refusal(std::string(1'000'000, '[')), {"more than 64 deep"}));
+  EXPECT_EQ(refusal(nested(64)), "");
+  EXPECT_TRUE(has_parts(refusal(nested(100)), {"f.json nests values more than 64 deep"}));
+  EXPECT_TRUE(has_parts(refusal(nested(1'000'000)), {"more than 64 deep"}));
+  EXPECT_TRUE(has_parts(refusal(std::string(1'000'000, '[')), {"more than 64 deep"}));
 }
 
 TEST(ReadJson, RefusesMoreValuesThanAnyFileNeeds) {
   std::string text = "[0";
   for (int i = 0; i < 4'000'000; ++i) text += ",0";
-  EXPECT_TRUE(has_parts(json_refusal(text + "]"), {"holds more than 4000000 values"}));
+  EXPECT_TRUE(has_parts(refusal(text + "]"), {"holds more than 4000000 values"}));
 }
 
 TEST(ReadJson, RefusesNumbersThatNoDoubleHolds) {
-  EXPECT_TRUE(has_parts(json_refusal("[1e400]"), {"isn't valid JSON", "1e400"}));
-  EXPECT_TRUE(has_parts(json_refusal("[NaN]"), {"isn't valid JSON"}));
+  EXPECT_TRUE(has_parts(refusal("[1e400]"), {"isn't valid JSON", "1e400"}));
+  EXPECT_TRUE(has_parts(refusal("[NaN]"), {"isn't valid JSON"}));
 }
 
 template <class Read>
@@ -164,7 +162,6 @@ std::string toml_refusal(std::string_view text, Read read, TomlKeys keys = TomlK
     read(document.root());
   });
 }
-void nothing(const DocumentValue& /*root*/) {}
 
 TEST(TomlDocument, HasTheValuesOfTheFile) {
   const Document document =

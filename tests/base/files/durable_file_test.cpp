@@ -134,7 +134,7 @@ TEST(DurableFile, APersonsLinkStandsForItsTarget) {
   for (const char* link : {"link", "chain", "dangling"}) EXPECT_TRUE(fs::is_symlink(folder.path(link))) << link;
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("there/target")), "text");
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("there/new")), "more");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path("there")), {}), 2);
+  EXPECT_EQ(entries(folder.path("there")), 2);
   fs::create_symlink("loop", folder.path("loop"));
   EXPECT_THROW(expect_writable(folder.path("loop")), UserError);
 }
@@ -354,11 +354,7 @@ TEST(DurableFolder, MovesItsFilesBesideOthersOrNone) {
     EXPECT_THROW(folder.move_files_to(place.path("there")), RuntimeFault);
   }
   EXPECT_EQ(testing::TemporaryFolder::read(place.path("there/other")), "mine");
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(place.path("there"))) {
-    names.insert(entry.path().filename().string());
-  }
-  EXPECT_EQ(names, (std::set<std::string>{"a", "b", "other"}));
+  EXPECT_EQ(testing::TemporaryFolder::names(place.path("there")), (std::set<std::string>{"a", "b", "other"}));
 }
 
 TEST(MadeFolders, AreGoneWhereNothingIsInThem) {

@@ -9,6 +9,7 @@ namespace {
 
 TEST(Escape, XmlHasNoReservedOrForbiddenCharacters) {
   EXPECT_EQ(xml_escaped("a<b> & \"c\"\x01 é"), "a&lt;b&gt; &amp; &quot;c&quot;  é");
+  EXPECT_EQ(xml_escaped("a\uFFFEb\uFFFF\uFFFD\n"), "a\uFFFDb\uFFFD\uFFFD\n");
   EXPECT_EQ(xml_escaped(""), "");
 }
 

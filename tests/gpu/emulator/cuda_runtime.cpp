@@ -69,8 +69,9 @@ cudaError_t told(cudaError_t error) {
   return error;
 }
 
-// Refuses unsafe functions during a capture by this thread, as CUDA does.
-cudaError_t outside_captures() {
+// Refuses unsafe functions during a capture by this thread, as CUDA does, and where the test made them fail.
+cudaError_t outside_captures(const char* name) {
+  if (const cudaError_t error = refusal(name); error != cudaSuccess) return error;
   return thread_captures() ? cudaErrorStreamCaptureUnsupported : state();
 }
 
@@ -168,8 +169,7 @@ cudaError_t cudaFuncSetAttribute(const void* /*function*/, cudaFuncAttribute att
   return told(fits ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaDeviceSynchronize() {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  if (const cudaError_t error = outside_captures(__func__); error != cudaSuccess) return told(error);
   return told(run_until([device = current_device()] { return idle_device(device); }));
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned /*version*/,
@@ -182,8 +182,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
 }
 
 cudaError_t cudaMalloc(void** to, std::size_t bytes) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  if (const cudaError_t error = outside_captures(__func__); error != cudaSuccess) return told(error);
   const std::lock_guard lock(mutex());
   std::size_t& used = memory().used[current_device()];
   if (used + bytes > kMemoryBytes) return told(cudaErrorMemoryAllocation);
@@ -194,9 +193,8 @@ cudaError_t cudaMalloc(void** to, std::size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* from) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  if (from == nullptr) return cudaSuccess;
-  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  if (from == nullptr) return told(refusal(__func__));
+  if (const cudaError_t error = outside_captures(__func__); error != cudaSuccess) return told(error);
   std::unique_lock lock(mutex());
   const auto found = memory().device.find(from);
   if (found == memory().device.end()) return told(cudaErrorInvalidValue);
@@ -233,8 +231,7 @@ cudaError_t cudaFreeHost(void* from) {
 // Runs on the default stream, and the host waits for it. From pageable memory to a device, however, the host waits only
 // until the bytes are staged; only the default stream is ordered after their arrival.
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  if (const cudaError_t error = outside_captures(__func__); error != cudaSuccess) return told(error);
   const cudaStream_t stream = stream_of(nullptr);
   const bool late = staged(to, from);
   if (!late) enqueue(stream, "a copy", [=] { std::memmove(to, from, bytes); });
@@ -248,8 +245,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 }
 // The host doesn't wait for a fill of device memory.
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  if (const cudaError_t error = outside_captures(__func__); error != cudaSuccess) return told(error);
   return told(enqueue_late(stream_of(nullptr), "a fill", [=] { std::memset(to, value, bytes); }));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,

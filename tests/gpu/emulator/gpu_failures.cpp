@@ -390,7 +390,7 @@ int named_trials(std::string_view asked, const std::vector<Scenario>& all) {
 int main(int argc, char** argv) {
   int trials = 0;
   std::uint64_t seed = 1;
-  std::size_t jobs = 4;
+  std::size_t jobs = 8;  // most of a trial is waiting
   std::string fault;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];

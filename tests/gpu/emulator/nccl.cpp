@@ -36,7 +36,7 @@ struct Collective {
   ncclDataType_t type;
   int root = 0;
 
-  // The bytes that begin `offset` bytes behind the input's first.
+  // The input's bytes from `offset` on.
   const std::byte* from(std::size_t offset = 0) const { return static_cast<const std::byte*>(in) + offset; }
   bool matches(const Collective& other) const {
     return kind == other.kind && count == other.count && type == other.type && root == other.root;

@@ -40,6 +40,7 @@ TEST(PlanDot, BordersAreStreamsAndTooltipsGiveReasons) {
     EXPECT_TRUE(has_parts(node, {"color=\"" + std::string(stream_color(stream)) + "\"",
                                  plan.streams[stream].stream.name, "by-hand: as the test says"}));
   }
+  EXPECT_TRUE(has_parts(line_of(dot, "t0 -> t1 "), {"dotted"}));  // the policy's own edge
 }
 
 }  // namespace

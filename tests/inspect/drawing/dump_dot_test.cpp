@@ -61,10 +61,10 @@ TEST(DumpDot, EmptyGraphHasNoBoxes) {
   EXPECT_FALSE(contains(dot, "->"));
 }
 
-TEST(DumpDot, NamesAreEscaped) {
+TEST(DumpDot, NamesAreEscapedAndHoldNoControlCharacters) {
   graph::GraphBuilder builder(graph::Arguments::of_any_form);
   const graph::TensorId x = builder.add_tensor({"x", DType::f32, {1}, graph::Role::activation});
-  builder.add_task({"\"quoted\" <b> & back\\slash\n", graph::Add{1}, {graph::write(graph::whole(builder, x))}});
+  builder.add_task({"\"quoted\" <b>\x01& back\\slash\n", graph::Add{1}, {graph::write(graph::whole(builder, x))}});
   EXPECT_TRUE(contains(dump_dot(std::move(builder).build()), R"(id="\"quoted\" <b> &amp; back\\slash\n",)"));
 }
 

@@ -46,7 +46,7 @@ TEST(TaskChoice, LayersAreARange) {
   EXPECT_EQ(diamond.chosen({.layers = named_layers(diamond.graph, "0..1")}), "L0.b L0.c L1.d ");
 }
 
-TEST(TaskChoice, NeighboursAreSoManyEdgesAway) {
+TEST(TaskChoice, NeighboursAreAtMostAsManyEdgesAway) {
   Diamond diamond;
   EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 0}), "L0.b ");
   EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 1}), "a L0.b L1.d ");

@@ -182,9 +182,7 @@ struct PathSample {
   plan::RecordedStep step;
 
   std::uint32_t add(std::uint32_t stream, std::int64_t begin, std::int64_t end) {
-    plan::RecordedTask task;
-    task.stream = stream;
-    recording.tasks.push_back(task);
+    recording.tasks.push_back({.stream = stream});
     step.times.push_back({begin, end});
     return static_cast<std::uint32_t>(recording.tasks.size() - 1);
   }

@@ -11,8 +11,8 @@
 #include "inspect/formats/chrome_trace.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/base/messages.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
-#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/trace_sample.h"
 
 namespace weft::inspect {

@@ -1,6 +1,4 @@
 // Which event a wait is for, from the order of calls, times and marks.
-#include "inspect/import/paired_waits.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "inspect/import/kineto_file.h"
+#include "inspect/import/step_edges.h"
 #include "tests/inspect/import/kineto_text.h"
 
 namespace weft::inspect {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/graph/two_open_ranks.h"
+#include "tests/graph/open_graph_sample.h"
 
 namespace weft::inspect {
 namespace {

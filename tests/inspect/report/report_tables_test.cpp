@@ -102,7 +102,7 @@ TEST(Bandwidth, TheLinksHeadNamesTheMachine) {
   EXPECT_EQ(table.rows[1][8].text, "50");
 }
 
-TEST(Bandwidth, LinksAreThoseOfTheGroups) {
+TEST(Bandwidth, LinksAreTheLinksOfGroups) {
   graph::GraphBuilder builder(graph::Arguments::of_any_form);
   const graph::View x = graph::whole(builder, builder.add_tensor({"x", DType::f32, {4}, graph::Role::parameter}));
   builder.add_task({"r", graph::AllReduce{graph::Channel::data, 4, 4}, {graph::read_write(x)}});

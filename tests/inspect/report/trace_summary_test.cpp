@@ -10,8 +10,8 @@
 #include "inspect/formats/chrome_trace.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/base/messages.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
-#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/trace_sample.h"
 
 namespace weft::inspect {
@@ -78,7 +78,7 @@ TEST(TraceSummary, TextAndJsonSayTheSame) {
   EXPECT_TRUE(json["steps"][0]["stalls"][0]["last_dependency"].is_null());
 }
 
-/// Overlapped share of communication as HTA computes it: of events with args.stream, those whose names are NCCL's are
+/// Overlapped share of communication as HTA computes it: of the events with args.stream, the ones that NCCL names are
 /// communication and the rest computation; merged intervals, intersected.
 double hta_overlap(const std::string& file) {
   Intervals communication, compute;

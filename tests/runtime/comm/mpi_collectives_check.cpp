@@ -75,7 +75,7 @@ class RanksApart final : public testing::ForwardingWorld {
     comm::check_mpi(MPI_Comm_split(MPI_COMM_WORLD, color + 1, rank(), &comm), "split");  // colours from −1 on
     comm::CommHandle group(nullptr, comm);
     const comm::MessageSizes sizes = comm::message_sizes(group.size(), false);
-    return std::make_unique<comm::MpiCommunicator>(std::move(group), sizes);
+    return comm::make_mpi_communicator(std::move(group), sizes);
   }
 };
 

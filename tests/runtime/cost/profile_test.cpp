@@ -93,19 +93,11 @@ TEST(ProfileSamples, AreDurationsBySignature) {
 }
 
 /// Every task has the cost of its kind; collectives take half of it from the cores.
-class ByKind final : public CostModel {
- public:
-  TaskCosts costs(const graph::Graph& graph) const override {
-    TaskCosts costs;
-    for (const graph::Task& task : graph.tasks()) {
-      const double ns = graph::is_collective(task.operation) ? 100 : 10;
-      costs.ns.push_back(ns);
-      costs.cpu_ns.push_back(graph::is_collective(task.operation) ? ns / 2 : 0);
-    }
-    return costs;
-  }
-  std::string source() const override { return "by kind"; }
-};
+std::shared_ptr<const CostModel> by_kind() {
+  return testing::priced_tasks([](const graph::Task& task) {
+    return graph::is_collective(task.operation) ? testing::TaskPrice{100, 50} : testing::TaskPrice{10};
+  });
+}
 
 double ns_of(const graph::Graph& graph, const TaskCosts& costs, const std::string& task) {
   return costs.ns[graph.find_task(task).index()];
@@ -123,7 +115,7 @@ TEST(ProfiledCosts, AreTheProfilesWhereItKnows) {
   profile.entries = {{small.signature("a"), 25, 1, 4},
                      {small.signature("d"), 60, 0, 2, 80, 70},
                      {small.signature("e"), 60, 0, 2, 200, 70}};
-  const auto model = profiled_costs(profile, std::make_shared<ByKind>());
+  const auto model = profiled_costs(profile, by_kind());
   const TaskCosts costs = model->costs(*small.graph);
   EXPECT_EQ(ns_of(*small.graph, costs, "a"), 25);
   EXPECT_EQ(ns_of(*small.graph, costs, "b"), 25);
@@ -141,11 +133,11 @@ TEST(ProfiledCosts, AnUnknownCollectiveIsScaledLikeTheNearestInSize) {
   const Small small;
   Profile profile;
   profile.entries = {{small.signature("d"), 60, 0, 2, 5, 0}};
-  TaskCosts costs = profiled_costs(profile, std::make_shared<ByKind>())->costs(*small.graph);
+  TaskCosts costs = profiled_costs(profile, by_kind())->costs(*small.graph);
   EXPECT_EQ(ns_of(*small.graph, costs, "e"), 60);  // 100 · 60/100
   EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 5);
   profile.entries = {{small.signature("d"), 20, 0, 2, 5, 0}};
-  costs = profiled_costs(profile, std::make_shared<ByKind>())->costs(*small.graph);
+  costs = profiled_costs(profile, by_kind())->costs(*small.graph);
   EXPECT_EQ(ns_of(*small.graph, costs, "e"), 20);
   EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 5);
 
@@ -159,7 +151,7 @@ TEST(ProfiledCosts, AnUnknownCollectiveIsScaledLikeTheNearestInSize) {
     return graph::task_signature(*graph, graph->task(graph->find_task(task)));
   };
   profile.entries = {{signature("c1"), 200}, {signature("c2"), 300}, {signature("c3"), 5000}};
-  EXPECT_EQ(ns_of(*graph, profiled_costs(profile, std::make_shared<ByKind>())->costs(*graph), "c4"), 5000);
+  EXPECT_EQ(ns_of(*graph, profiled_costs(profile, by_kind())->costs(*graph), "c4"), 5000);
 }
 
 TEST(ProfiledCosts, CollectivesThatARewriteMakesTakeTheNetworksRatio) {
@@ -168,9 +160,8 @@ TEST(ProfiledCosts, CollectivesThatARewriteMakesTakeTheNetworksRatio) {
   const graph::View part = toy.tensor("part", 4096, graph::Role::parameter),
                     whole = toy.tensor("whole", 8192, graph::Role::parameter),
                     workspace = toy.tensor("workspace", 4096, graph::Role::parameter);
-  toy.add({"rs",
-           graph::ReduceScatter{graph::Channel::data, 2, 4096},
-           {graph::read(whole), graph::write(part), graph::write(workspace)}});
+  toy.add("rs", graph::ReduceScatter{graph::Channel::data, 2, 4096},
+          {graph::read(whole), graph::write(part), graph::write(workspace)});
   toy.add({"ag", graph::AllGather{graph::Channel::z_gather, 2, 4096}, {graph::read(part), graph::write(whole)}});
   const auto graph = toy.build();
   const std::shared_ptr<const CostModel> model = analytic_costs(Machine(), {.data = 2});
@@ -199,9 +190,9 @@ TEST(ProfiledCosts, CollectivesThatARewriteMakesTakeTheNetworksRatio) {
 
 TEST(ProfiledCosts, OfAnEmptyProfileAreTheOthers) {
   const Small small;
-  const TaskCosts costs = profiled_costs({}, std::make_shared<ByKind>())->costs(*small.graph);
-  EXPECT_EQ(costs.ns, ByKind().costs(*small.graph).ns);
-  EXPECT_EQ(costs.cpu_ns, ByKind().costs(*small.graph).cpu_ns);
+  const TaskCosts costs = profiled_costs({}, by_kind())->costs(*small.graph);
+  EXPECT_EQ(costs.ns, by_kind()->costs(*small.graph).ns);
+  EXPECT_EQ(costs.cpu_ns, by_kind()->costs(*small.graph).cpu_ns);
 }
 
 using nlohmann::json;

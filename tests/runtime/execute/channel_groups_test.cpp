@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "graph/groups.h"
+#include "graph/grid.h"
 #include "tests/runtime/comm/ranks.h"
 
 namespace weft::execute {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <stdexcept>
 
 #include "tests/base/messages.h"
@@ -23,7 +24,7 @@ TEST(State, TensorsOfEqualNameAreOne) {
                                {"w.m", DType::f32, {3, 5}, graph::Role::optimizer_state}});
   const auto eval =
       graph_of({{"tokens", DType::i32, {7}, graph::Role::input}, {"w", DType::f32, {3, 5}, graph::Role::parameter}});
-  const State state(std::vector<const graph::Graph*>{train.get(), eval.get()});
+  const State state(std::array{train, eval});
   EXPECT_TRUE(state.contains("w"));
   EXPECT_TRUE(state.contains("tokens"));
   EXPECT_FALSE(state.contains("scratch"));
@@ -38,7 +39,7 @@ TEST(State, TensorsOfEqualNameAreOne) {
 TEST(State, BeginsZeroedAndTensorsDontTouch) {
   const auto graph =
       graph_of({{"a", DType::bf16, {65}, graph::Role::parameter}, {"b", DType::i64, {2}, graph::Role::scalar}});
-  const State state(std::vector<const graph::Graph*>{graph.get()});
+  const State state(std::array{graph});
   for (const std::int64_t value : state.get<std::int64_t>("b")) EXPECT_EQ(value, 0);
   for (bf16& value : state.get<bf16>("a")) value.bits = 0xffff;
   for (const std::int64_t value : state.get<std::int64_t>("b")) EXPECT_EQ(value, 0);
@@ -52,14 +53,13 @@ TEST(State, GraphsThatDisagreeAreRefused) {
                                      graph::Tensor{"w", DType::f32, {2, 4}, graph::Role::parameter},
                                      graph::Tensor{"w", DType::f32, {4, 2}, graph::Role::cache}}) {
     const auto second = graph_of({other});
-    const std::vector<const graph::Graph*> graphs{first.get(), second.get()};
-    EXPECT_TRUE(refuses<std::logic_error>([&] { const State state(graphs); }, {"'w'"}));
+    EXPECT_TRUE(refuses<std::logic_error>([&] { const State state(std::array{first, second}); }, {"'w'"}));
   }
 }
 
 TEST(State, AskingForAnotherTypeOrNameIsRefused) {
   const auto graph = graph_of({{"tokens", DType::i32, {4}, graph::Role::input}});
-  const State state(std::vector<const graph::Graph*>{graph.get()});
+  const State state(std::array{graph});
   EXPECT_EQ(state.get<std::int32_t>("tokens").size(), 4U);
   EXPECT_THROW(state.get<float>("tokens"), std::logic_error);  // as large, but no float
   EXPECT_THROW(state.get<std::int64_t>("tokens"), std::logic_error);

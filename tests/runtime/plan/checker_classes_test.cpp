@@ -50,8 +50,7 @@ TEST(CheckerOfClasses, ProgramOrderIsSafeForEveryShape) {
                                .pieces = 2,
                                .world = true,
                                .embedding = true});
-        const std::vector<Plan> plans =
-            pipeline_plans(toy, [&](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); });
+        const std::vector<Plan> plans = pipeline_plans(toy, testing::units_in_program_order);
         EXPECT_EQ(found_in(plans), Found{}) << stages << " stages, " << chunks << " chunks, " << to_string(placement);
       }
     }
@@ -62,8 +61,7 @@ TEST(CheckerOfClasses, ProgramOrderIsSafeForEveryShape) {
 // queue for each channel this is 1F1B.
 TEST(CheckerOfClasses, ADeadlockThatOnlyOneQueueHas) {
   const PipelineToy toy({.stages = 2, .micro_batches = 3});
-  const std::vector<Plan> plans =
-      pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_1f1b(t, rank); });
+  const std::vector<Plan> plans = pipeline_plans(toy, testing::units_of_1f1b);
   EXPECT_EQ(found_in(plans),
             (Found{{Kind::one_queue,
                     "deadlock where a rank runs one collective or message at a time: stage 0: mb1.S0.fwd.send "
@@ -89,7 +87,7 @@ TEST(CheckerOfClasses, ADeadlockIsNamedByItsCycle) {
 
 TEST(CheckerOfClasses, SwappedSendsMeetOtherReceives) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
-  std::vector<Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
+  std::vector<Plan> plans = pipeline_plans(toy, testing::units_of_gpipe);
   // Only sends move: mb0's waits for mb1's work anyhow.
   plans[0] = exchanged(plans[0], "mb0.S0.fwd.send", "mb1.S0.fwd.p0");
   EXPECT_EQ(found_in(plans), Found{});
@@ -101,7 +99,7 @@ TEST(CheckerOfClasses, SwappedSendsMeetOtherReceives) {
 
 TEST(CheckerOfClasses, AMovedReceiveMeetsAnotherSend) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
-  std::vector<Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
+  std::vector<Plan> plans = pipeline_plans(toy, testing::units_of_gpipe);
   Order order = order_of_units(*plans[0].graph, units_of_gpipe(toy, 0));
   const auto place = [&](const std::string& name) {
     return std::ranges::find(order.sequence, plans[0].graph->find_task(name), &Placement::task);
@@ -116,8 +114,8 @@ TEST(CheckerOfClasses, AMovedReceiveMeetsAnotherSend) {
 
 TEST(CheckerOfClasses, AMissingSendAndReceiveAreNamed) {
   const PipelineToy three({.stages = 2, .micro_batches = 3}), two({.stages = 2, .micro_batches = 2});
-  const auto program = [](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); };
-  std::vector<Plan> longer = pipeline_plans(three, program), shorter = pipeline_plans(two, program);
+  std::vector<Plan> longer = pipeline_plans(three, testing::units_in_program_order),
+                    shorter = pipeline_plans(two, testing::units_in_program_order);
   std::vector<Plan> plans = {shorter[0], longer[1]};
   const Found found = {{Kind::message,
                         "stage 1: mb2.S1.fwd.receive (message 3, 16 f32) (receive_previous) has no send: stage 0 sends "
@@ -131,8 +129,8 @@ TEST(CheckerOfClasses, AMissingSendAndReceiveAreNamed) {
 
 TEST(CheckerOfClasses, AnotherCountIsNamed) {
   const PipelineToy small({.stages = 2, .micro_batches = 1}), large({.stages = 2, .micro_batches = 1, .count = 32});
-  const auto program = [](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); };
-  const std::vector<Plan> plans = {pipeline_plans(small, program)[0], pipeline_plans(large, program)[1]};
+  const std::vector<Plan> plans = {pipeline_plans(small, testing::units_in_program_order)[0],
+                                   pipeline_plans(large, testing::units_in_program_order)[1]};
   EXPECT_EQ(found_in(plans, 1), (Found{{Kind::message,
                                         "stage 0: mb0.S0.fwd.send (message 1, 16 f32) on send_next meets stage 1: "
                                         "mb0.S1.fwd.receive (message 1, 32 f32) on receive_previous (position 0)"}}));
@@ -187,7 +185,7 @@ TEST(CheckerOfClasses, OneClassIsACaseOfSeveral) {
   EXPECT_EQ(found_in({}), Found{});
   EXPECT_EQ(found_in({collectives_plan({"a", "b"}, graph::Channel::world)}), Found{});
   const PipelineToy toy({.stages = 2, .micro_batches = 1});
-  const Plan first = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); })[0];
+  const Plan first = pipeline_plans(toy, testing::units_of_gpipe)[0];
   EXPECT_EQ(found_in({first}), Found{}) << "a stage by itself, whose neighbours' graphs aren't there";
 }
 

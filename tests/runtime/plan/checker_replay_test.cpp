@@ -38,8 +38,7 @@ TEST(Replay, AgreesWithThePlannersClocks) {
 TEST(Replay, OtherClassesDontChangeAClock) {
   for (const std::int64_t stages : {2, 4}) {
     const testing::PipelineToy toy({.stages = stages, .micro_batches = 6, .world = true, .embedding = true});
-    const std::vector<Plan> plans =
-        pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
+    const std::vector<Plan> plans = pipeline_plans(toy, testing::units_of_gpipe);
     expect_the_planners_clocks(testing::pointers_to(plans));
   }
 }

@@ -12,6 +12,7 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/runtime/order_of.h"
+#include "tests/runtime/plan/rewrites/rewrite_toy.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
@@ -122,24 +123,19 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   testing::ToyGraph toy;
   const graph::View x = toy.tensor("x", 64, graph::Role::parameter), w = toy.tensor("w", 64, graph::Role::workspace);
   toy.compute("a", {graph::write(x)});
-  toy.add({"r",
-           graph::AllReduce{graph::Channel::data, 2, 64},
-           {graph::read_write(x), graph::write({w.tensor, 0, 1, 32, 32})}});
+  toy.add("r", graph::AllReduce{graph::Channel::data, 2, 64},
+          {graph::read_write(x), graph::write({w.tensor, 0, 1, 32, 32})});
   const auto graph = toy.build();
   const std::vector<Rewrite> both = parse_rewrites("split-collective=128;ar-to-rs-ag");
   const testing::TemporaryFolder folder;
   const std::string stored = folder.write(
       "plan.json", to_json({filed(policy::compile_plan(graph, *policy::make_policy("program"), {}, both), both)}));
   const auto policy = policy::make_policy("file:" + stored);
-  const auto names = [](const Plan& plan) {
-    std::vector<std::string> all;
-    for (const graph::Task& task : plan.graph->tasks()) all.push_back(task.name);
-    return all;
-  };
   const std::vector<std::string> expected = {"a", "r.reduce_scatter", "r.all_gather", "r#2.reduce_scatter",
                                              "r#2.all_gather"};
   for (std::size_t chosen = 0; chosen <= both.size(); ++chosen) {
-    EXPECT_EQ(names(policy::compile_plan(graph, *policy, {}, std::span(both).first(chosen))), expected) << chosen;
+    const Plan plan = policy::compile_plan(graph, *policy, {}, std::span(both).first(chosen));
+    EXPECT_EQ(testing::names_of(*plan.graph), expected) << chosen;
   }
 }
 
@@ -149,9 +145,8 @@ TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   const graph::View w = toy.tensor("w", 64, graph::Role::parameter), x = toy.tensor("x", 512, graph::Role::input);
   for (const char* name : {"a", "b", "c"}) {
     const graph::View y = toy.tensor(std::string(name) + ".y", 512);
-    toy.add({name,
-             graph::Gemm{64, 8, 8},
-             {graph::read({x.tensor, 0, 64, 8, 8}), graph::read({w.tensor, 0, 8, 8, 8}), graph::write(y)}});
+    toy.add(name, graph::Gemm{64, 8, 8},
+            {graph::read({x.tensor, 0, 64, 8, 8}), graph::read({w.tensor, 0, 8, 8, 8}), graph::write(y)});
   }
   const auto graph = toy.build();
   const std::vector<Rewrite> packed = {PackWeights{2}}, never = {PackWeights{9}};

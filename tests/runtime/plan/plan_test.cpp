@@ -149,15 +149,8 @@ TEST(Plan, FingerprintsTellOrdersApart) {
   toy.collective("c", graph::Channel::data, {graph::read(x)});
   toy.collective("d", graph::Channel::data, {graph::read(y)});
   const auto graph = toy.build();
-  const auto plan = [&](const char* first, const char* second, const char* third, const char* fourth) {
-    const auto on = [](const char* name) { return *name < 'c' ? "compute0" : "data"; };
-    return make_plan(
-        graph,
-        order_of(*graph, 1, {{first, on(first)}, {second, on(second)}, {third, on(third)}, {fourth, on(fourth)}}),
-        "mine");
-  };
-  const Plan abcd = plan("a", "b", "c", "d"), again = plan("a", "b", "c", "d");
-  const Plan bacd = plan("b", "a", "c", "d"), abdc = plan("a", "b", "d", "c");
+  const Plan abcd = testing::plan_in(graph, "a b c d"), again = testing::plan_in(graph, "a b c d");
+  const Plan bacd = testing::plan_in(graph, "b a c d"), abdc = testing::plan_in(graph, "a b d c");
   EXPECT_EQ(abcd.fingerprint, again.fingerprint);
   EXPECT_NE(abcd.fingerprint, bacd.fingerprint);
   EXPECT_EQ(abcd.collective_fingerprint, bacd.collective_fingerprint);

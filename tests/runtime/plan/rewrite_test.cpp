@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program/program.h"
@@ -138,8 +136,7 @@ std::size_t tasks_after(const std::shared_ptr<const graph::Graph>& graph, const 
 // Runs the rewritten graph under a policy and holds every rank's state against a plain execution of the graph itself.
 void expect_equal_bits(const std::shared_ptr<const graph::Graph>& graph, int ranks, const std::string& rewrites,
                        const std::string& policy) {
-  testing::Reference reference(graph, ranks);
-  for (int step = 0; step < 3; ++step) reference.step();
+  const std::vector<testing::StateBytes> expected = testing::reference_states(graph, ranks, 3);
   std::vector<testing::StateBytes> states(static_cast<std::size_t>(ranks));
   const int code = comm::run_ranks(ranks, [&](comm::World& world) {
     execute::Program program(world, {{"train", graph}},
@@ -152,10 +149,8 @@ void expect_equal_bits(const std::shared_ptr<const graph::Graph>& graph, int ran
     return 0;
   });
   ASSERT_EQ(code, 0);
-  for (int rank = 0; rank < ranks; ++rank) {
-    EXPECT_EQ(testing::difference(reference.state(rank), states[static_cast<std::size_t>(rank)]), "")
-        << "rank " << rank;
-  }
+  for (std::size_t rank = 0; rank < states.size(); ++rank)
+    EXPECT_EQ(testing::difference(expected[rank], states[rank]), "") << "rank " << rank;
 }
 
 TEST(RewriteBits, ReductionsInEveryForm) {

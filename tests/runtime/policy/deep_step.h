@@ -20,7 +20,7 @@ inline std::shared_ptr<const graph::Graph> deep_step(int layers, std::int64_t in
   const auto name = [](const char* what, int layer) { return what + std::to_string(layer); };
   std::vector<graph::View> gathered, between = {toy.tensor("input", few, graph::Role::input)}, kept;
   const auto add = [&](const std::string& task, int layer, graph::Phase phase, std::vector<graph::Access> accesses) {
-    toy.add({task, graph::Add{1}, std::move(accesses), layer, 0, phase});
+    toy.add(task, graph::Add{1}, std::move(accesses), layer, 0, phase);
   };
   for (int l = 0; l < layers; ++l) {
     const graph::View shard = toy.tensor(name("w", l), weight / 2, graph::Role::parameter);
@@ -28,11 +28,8 @@ inline std::shared_ptr<const graph::Graph> deep_step(int layers, std::int64_t in
     kept.push_back(toy.tensor(name("inner", l), inner));
     const graph::View& x = between.back();
     const graph::View y = toy.tensor(name("y", l), few);
-    toy.add({name("g", l),
-             graph::AllGather{graph::Channel::z_gather, 2, weight / 2},
-             {graph::read(shard), graph::write(gathered.back())},
-             l,
-             0});
+    toy.add(name("g", l), graph::AllGather{graph::Channel::z_gather, 2, weight / 2},
+            {graph::read(shard), graph::write(gathered.back())}, l, 0);
     add(name("f", l), l, graph::Phase::forward,
         {graph::read(x), graph::read(gathered.back()), graph::write(kept.back())});
     add(name("o", l), l, graph::Phase::forward, {graph::read(kept.back()), graph::write(y)});

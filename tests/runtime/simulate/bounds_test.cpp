@@ -10,7 +10,6 @@
 #include "tests/runtime/all_orders.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
-#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::simulate {

@@ -21,10 +21,7 @@ using testing::PipelineToy;
 using testing::unit_policy;
 using Strings = std::vector<std::string>;
 
-Report toy_report(
-    const PipelineToy& toy, const testing::UnitPolicy::Units& units = [](const PipelineToy& t, std::int64_t rank) {
-      return units_in_program_order(t, rank);
-    }) {
+Report toy_report(const PipelineToy& toy, const testing::UnitPolicy::Units& units = testing::units_in_program_order) {
   Report report = report_plan(joint_problem(toy), unit_policy(toy, units));
   EXPECT_EQ(report.refusal, "");
   return report;
@@ -69,7 +66,7 @@ TEST(BubbleGaps, NameTheOtherStageAndWhatCouldRunMeanwhile) {
   EXPECT_EQ(to_string(gaps[4], report), "stage 1 has no work left for 1.0 us");
 }
 
-// Each stage makes all gradients of weights at last. Stage 0 has those of mb0 while it waits for the gradient of mb1.
+// Each stage makes all gradients of weights at last. Stage 0 makes mb0's while it waits for the gradient of mb1.
 TEST(BubbleGaps, GradientsOfWeightsFillAWaitForGradients) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   const Report report = toy_report(toy, [](const PipelineToy& t, std::int64_t rank) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "runtime/plan/checker.h"
 #include "runtime/policy/catalog/policies.h"
@@ -41,13 +40,12 @@ TEST(ClassBounds, WarmUpAndTailGoThroughOtherStages) {
         {.stages = stages, .micro_batches = 5, .forward = 1000, .input = 900, .weight = 700, .message = 50});
     const auto before = static_cast<double>(stages - 1);
     const Bounds step = bounds_of_toy(toy);
-    const std::vector<Bounds> bounds = bounds_by_class(toy.classes(), toy.costs(), {}, 1, testing::own_links());
     // Down, up, and then the gradients of weights, which are added up in order.
     EXPECT_EQ(step.critical_path, 1000 + before * 1050 + before * 950 + 5 * 700) << stages;
-    EXPECT_EQ(bounds.front().work, 5 * 2600);
-    // All work of the last stage, whose gradients of weights can fill its tail, or what its tail has to wait for.
+    EXPECT_EQ(step.work, 5 * 2600);
+    // All work of the last stage, as gradients of weights can fill its tail, or the messages that its tail waits for.
     const double last = std::max(before * 1050 + 5 * 2600, before * 1050 + 5 * 1900 + before * 950);
-    EXPECT_EQ(bounds.back().one_machine, last);
+    EXPECT_EQ(step.one_machine, last);
     EXPECT_EQ(step.best(), last);
   }
 }
@@ -56,8 +54,7 @@ TEST(ClassBounds, AreReachedBy1F1BWhereTheBackwardWorkIsOneTask) {
   for (const std::int64_t stages : {2, 3, 4, 8}) {
     for (const std::int64_t micro_batches : {8, 20}) {
       const PipelineToy toy({.stages = stages, .micro_batches = micro_batches, .input = 2000, .weight = 0});
-      const std::vector<plan::Plan> plans =
-          pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_1f1b(t, rank); });
+      const std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_of_1f1b);
       SimulationOptions options;
       options.grid = toy.grid();
       options.link_of_channel = testing::own_links();

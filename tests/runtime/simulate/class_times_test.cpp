@@ -15,32 +15,26 @@ using testing::joint_problem;
 using testing::PipelineToy;
 using testing::unit_policy;
 
-constexpr auto kProgram = [](const PipelineToy& toy, std::int64_t rank) { return units_in_program_order(toy, rank); };
-
 TEST(Report, PartsOfTheBubble) {
   // stage 0: F0 . . . . B0 W0 F1 . . . . B1 W1      each letter 1000
   // stage 1: . F0 B0 W0 . . . . F1 B1 W1 . .
   const PipelineToy toy({.update = 10});
-  const Report report = report_plan(joint_problem(toy), unit_policy(toy, kProgram));
+  const Report report = report_plan(joint_problem(toy), unit_policy(toy, testing::units_in_program_order));
   ASSERT_EQ(report.refusal, "");
   ASSERT_EQ(report.classes.size(), 2U);
   EXPECT_EQ(report.step_ns(), 10010);
-  EXPECT_EQ(report.classes[0].times.compute, 6010);
-  EXPECT_EQ(report.classes[0].times.idle_warm_up, 2000);
-  EXPECT_EQ(report.classes[0].times.idle_steady, 0);
-  EXPECT_EQ(report.classes[0].times.idle_drain, 2000);
-  EXPECT_EQ(report.classes[0].times.idle_end, 0);
-  EXPECT_EQ(report.classes[1].times.compute, 6010);
-  EXPECT_EQ(report.classes[1].times.idle_warm_up, 1000);
-  EXPECT_EQ(report.classes[1].times.idle_steady, 2000);
-  EXPECT_EQ(report.classes[1].times.idle_drain, 0);
-  EXPECT_EQ(report.classes[1].times.idle_end, 1000);
+  const auto parts = [&](std::size_t stage) {
+    const auto& times = report.classes[stage].times;
+    return std::vector{times.compute, times.idle_warm_up, times.idle_steady, times.idle_drain, times.idle_end};
+  };
+  EXPECT_EQ(parts(0), (std::vector<double>{6010, 2000, 0, 2000, 0}));
+  EXPECT_EQ(parts(1), (std::vector<double>{6010, 1000, 2000, 0, 1000}));
   EXPECT_DOUBLE_EQ(bubble_share(report.times()), 8000 / 20020.0);
 }
 
 TEST(Report, MemoryIsToldByStage) {
   const PipelineToy toy({.saved = 1024});
-  const Report report = report_plan(joint_problem(toy), unit_policy(toy, kProgram));
+  const Report report = report_plan(joint_problem(toy), unit_policy(toy, testing::units_in_program_order));
   ASSERT_EQ(report.classes.size(), 2U);
   EXPECT_EQ(report.classes[0].memory.of(graph::Role::parameter), 4096);
   EXPECT_EQ(report.classes[0].memory.of(graph::Role::gradient), 4096);
@@ -50,24 +44,24 @@ TEST(Report, MemoryIsToldByStage) {
 TEST(Report, PlansWithADeadlockAreRefused) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   const Report report = report_plan(joint_problem(toy), unit_policy(toy, [](const PipelineToy& t, std::int64_t rank) {
-                                      return rank == 1 ? units_of_gpipe(t, rank) : kProgram(t, rank);
+                                      return rank == 1 ? units_of_gpipe(t, rank) : units_in_program_order(t, rank);
                                     }));
   EXPECT_FALSE(report.planned());
   EXPECT_EQ(report.refusal.find("the plans aren't safe: deadlock: stage 0: "), 0U) << report.refusal;
 }
 
-// Of ranks that differ, those with the other coordinates 0 stand for their stages.
+// Where ranks differ, the ranks with the other coordinates 0 stand for their stages.
 TEST(Report, RanksStandForTheirStages) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   Problem problem = joint_problem(toy);
   problem.grid.data = 3;
   problem.simulation.noise = 0.1;
-  const Report report = report_plan(problem, unit_policy(toy, kProgram));
+  const Report report = report_plan(problem, unit_policy(toy, testing::units_in_program_order));
   ASSERT_EQ(report.refusal, "");
   ASSERT_EQ(report.simulation.ranks.size(), 6U);
   EXPECT_EQ(&report.step(1), &report.simulation.ranks[1].steps.back());
   problem.grid.order = {graph::Axis::data, graph::Axis::x, graph::Axis::y, graph::Axis::z};
-  const Report other = report_plan(problem, unit_policy(toy, kProgram));
+  const Report other = report_plan(problem, unit_policy(toy, testing::units_in_program_order));
   EXPECT_EQ(&other.step(1), &other.simulation.ranks[1].steps.back());
 }
 

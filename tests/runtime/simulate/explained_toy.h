@@ -31,7 +31,7 @@ struct TimedTask {
   graph::Phase phase = graph::Phase::forward;
 };
 
-/// A step whose order is that of the list.
+/// A step in the order of the list.
 struct TimedStep {
   explicit TimedStep(const std::vector<TimedTask>& tasks) {
     ToyGraph toy;

@@ -24,6 +24,12 @@
 namespace weft::simulate {
 namespace {
 
+Report planned_by_program(const Problem& problem) {
+  Report report = report_plan(problem, policy::named_policy("program"));
+  EXPECT_TRUE(report.planned()) << report.refusal;
+  return report;
+}
+
 std::vector<std::string> all_open_policies() {
   std::vector<std::string> names = policy::graph_policy_names();
   names.emplace_back("recorded");
@@ -43,8 +49,7 @@ TEST(OpenProblem, EveryPolicyPlansAnOpenGraph) {
 
 TEST(OpenProblem, ThreadsAndCopiesRunBesideComputations) {
   const Problem problem = open_problem(testing::sample_open_graph(), {});
-  const Report report = report_plan(problem, policy::named_policy("program"));
-  ASSERT_TRUE(report.planned()) << report.refusal;
+  const Report report = planned_by_program(problem);
   // launch 10, up 1000; the sum 1200 runs beside other 800 and the copy; update 200.
   EXPECT_DOUBLE_EQ(report.step_ns(), 10 + 1000 + 1200 + 200);
   EXPECT_EQ(report.first().overlap.compute, 2000);
@@ -113,8 +118,7 @@ TEST(OpenProblem, AMachineSlowsByKindsOfOpaqueTasks) {
   choices.machine = cost::Machine();
   choices.machine->slowdowns = {{.compute = "gemm", .collective = "all_reduce", .factor = 2}};
   const Problem problem = open_problem(testing::sample_open_graph(), choices);
-  const Report report = report_plan(problem, policy::named_policy("program"));
-  ASSERT_TRUE(report.planned()) << report.refusal;
+  const Report report = planned_by_program(problem);
   // While the sum runs for 1200, `other` gets 600 of its 800 done. The copy of its result ends last.
   EXPECT_DOUBLE_EQ(report.step_ns(), 10 + 1000 + 1200 + 200 + 300);
 }
@@ -130,8 +134,7 @@ TEST(OpenProblem, AMachineDoesNotSlowRecordedTimesAgain) {
   const Problem problem = open_problem(open, choices);
   EXPECT_TRUE(problem.options.machine->slowdowns.empty());  // what policies see
   EXPECT_FALSE(problem.options.machine->shared_cores);
-  const Report report = report_plan(problem, policy::named_policy("program"));
-  ASSERT_TRUE(report.planned()) << report.refusal;
+  const Report report = planned_by_program(problem);
   EXPECT_DOUBLE_EQ(report.step_ns(), 10 + 1000 + 1200 + 200);
 }
 
@@ -214,8 +217,7 @@ TEST(OpenClasses, WaitForEachOther) {
 TEST(OpenClasses, AFasterNetworkIsFasterOnBothEndsOfMessages) {
   OpenChoices choices;
   choices.bandwidths = {{"pp", 2}};
-  const Report report = report_plan(open_problem(two_classes(), choices), policy::named_policy("program"));
-  ASSERT_TRUE(report.planned()) << report.refusal;
+  const Report report = planned_by_program(open_problem(two_classes(), choices));
   EXPECT_DOUBLE_EQ(report.step_ns(), 100 + 5 + 300 + 10 + 200 + 40);
   ASSERT_EQ(report.first().channels.size(), 3U);
   EXPECT_EQ(report.first().channels[0].stream, "pp out");
@@ -224,8 +226,7 @@ TEST(OpenClasses, AFasterNetworkIsFasterOnBothEndsOfMessages) {
 
 TEST(OpenClasses, AClassByItselfWaitsForNobody) {
   const Problem problem = open_problem(two_classes(), {.of_class = 0});
-  const Report report = report_plan(problem, policy::named_policy("program"));
-  ASSERT_TRUE(report.planned()) << report.refusal;
+  const Report report = planned_by_program(problem);
   EXPECT_DOUBLE_EQ(report.step_ns(), 100 + 10 + 200 + 40);  // the send goes first on the channel's only queue
 }
 
@@ -252,8 +253,7 @@ TEST(OpenClasses, AreRepeatedAsRecorded) {
 TEST(OpenClasses, AreSimulatedRankByRankWhereRanksDiffer) {
   Problem problem = open_problem(two_classes(), {});
   problem.simulation.slow_rank = 2;
-  Report report = report_plan(problem, policy::named_policy("program"));
-  ASSERT_TRUE(report.planned()) << report.refusal;
+  Report report = planned_by_program(problem);
   EXPECT_DOUBLE_EQ(report.step_ns(), 200 + 10 + 300 + 20 + 400 + 40);
   EXPECT_EQ(report.simulation.ranks.size(), 4U);
   EXPECT_EQ(report.rank(1).rank, 2);

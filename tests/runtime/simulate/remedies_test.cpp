@@ -72,7 +72,7 @@ TimedStep held_back_layers() {
   return step;
 }
 
-// Gains are those of all collectives of a group at once, beside that of the worst alone.
+// A remedy tells the gain of all collectives of a group at once, and the gain of the worst alone.
 TEST(Remedies, OfAGroupAddUp) {
   const TimedStep step = held_back_layers();
   ASSERT_EQ(step.report().step_ns(), 195 * kUs);

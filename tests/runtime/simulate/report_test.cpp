@@ -34,14 +34,7 @@ std::shared_ptr<const graph::Graph> fork() {
 const std::map<std::string, double> kPrices = {{"a", 1000}, {"r", 5000}, {"b", 3000}, {"c", 500}};
 
 TEST(Report, TellsWhenAnotherOrderKeepsTheMemory) {
-  ToyGraph toy;
-  const graph::View x = toy.tensor("x", 1024, graph::Role::parameter);
-  for (const char* name : {"0", "1"}) {
-    const graph::View gathered = toy.tensor(std::string("g") + name, 1024);
-    toy.collective(std::string("gather") + name, graph::Channel::z_gather, {graph::write(gathered)});
-    toy.compute(std::string("use") + name, {graph::read(gathered), graph::read_write(x)});
-  }
-  Problem problem = problem_of(toy.build(), {{"gather0", 1000}, {"use0", 1000}, {"gather1", 1000}, {"use1", 1000}});
+  Problem problem = problem_of(testing::two_gathers(1024), {}, 1000);
   const Report own = report_plan(problem, policy::named_policy("program"));
   EXPECT_EQ(own.order_for_memory(), "");
   EXPECT_EQ(own.step_ns(), 3000);

@@ -21,9 +21,6 @@ using testing::pointers_to;
 using testing::ToyGraph;
 using Strings = std::vector<std::string>;
 
-constexpr auto kGPipe = [](auto& toy, std::int64_t rank) { return units_of_gpipe(toy, rank); };
-constexpr auto k1F1B = [](auto& toy, std::int64_t rank) { return units_of_1f1b(toy, rank); };
-
 SimulationOptions joint_options(const graph::Grid& grid, int link = -1) {
   return {.grid = grid, .link_of_channel = link < 0 ? testing::own_links() : testing::one_link(link)};
 }
@@ -31,18 +28,13 @@ SimulationOptions joint_options(const graph::Grid& grid, int link = -1) {
 /// "begin-end" of tasks in the last step of a rank.
 Strings times(const plan::Plan& plan, const SimulatedRank& rank, const Strings& tasks) {
   Strings found;
-  for (const std::string& task : tasks) {
-    const plan::Position at = plan.position[plan.graph->find_task(task).index()];
-    const plan::TaskTime time = rank.steps.back().times[at.stream.index()][at.entry];
-    const std::int64_t begin = rank.steps.back().begin;
-    found.push_back(std::to_string(time.begin - begin) + "-" + std::to_string(time.end - begin));
-  }
+  for (const std::string& task : tasks) found.push_back(testing::time_of(plan, rank.steps.back(), task));
   return found;
 }
 
 TEST(SimulateTogether, TwoStagesByHand) {
   const PipelineToy toy({.forward = 1000, .input = 800, .weight = 700, .update = 50, .message = 100});
-  const std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_of_gpipe);
   const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
   ASSERT_EQ(result.ranks.size(), 2U);
   EXPECT_EQ(result.ranks[0].rank, 0);
@@ -66,7 +58,7 @@ TEST(SimulateTogether, TwoStagesByHand) {
 // A stage computes at half speed while the other one does too.
 TEST(SimulateTogether, RanksOfAPoolShareItsCores) {
   const PipelineToy toy({.forward = 1000, .input = 800, .weight = 700, .update = 50, .message = 100});
-  const std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_of_gpipe);
   cost::Machine machine;
   machine.cores = 1;
   SimulationOptions options = joint_options(toy.grid());
@@ -86,7 +78,7 @@ TEST(SimulateTogether, RanksOfAPoolShareItsCores) {
 // A message beside computations progresses with the ranks' share of the core, as they poll it between slices of tasks.
 TEST(SimulateTogether, MessagesOfAPoolTakeTheSharesOfTheirRanks) {
   const PipelineToy toy({.micro_batches = 3, .forward = 1000, .message = 100});
-  const std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_of_gpipe);
   cost::Machine machine;
   machine.cores = 1;
   SimulationOptions options = joint_options(toy.grid());
@@ -100,7 +92,7 @@ TEST(SimulateTogether, MessagesOfAPoolTakeTheSharesOfTheirRanks) {
 // The next step begins when all stages have ended, and takes as long.
 TEST(SimulateTogether, StepsFollowEachOther) {
   const PipelineToy toy({.stages = 3, .micro_batches = 4, .world = true});
-  const std::vector<plan::Plan> plans = pipeline_plans(toy, k1F1B);
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_of_1f1b);
   SimulationOptions options = joint_options(toy.grid());
   options.steps = 2;
   const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, options);
@@ -115,8 +107,7 @@ TEST(SimulateTogether, StepsFollowEachOther) {
 
 TEST(SimulateTogether, CollectivesOfSeveralStagesWaitForTheLast) {
   const PipelineToy toy({.stages = 3, .micro_batches = 1, .collective = 40, .world = true, .embedding = true});
-  const std::vector<plan::Plan> plans =
-      pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); });
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_in_program_order);
   const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
   // Stage 2 is done at 5000, stage 0 at 7000.
   EXPECT_EQ(times(plans[2], result.ranks[2], {"embedding_gradient"}), Strings{"5000-7040"});
@@ -201,11 +192,24 @@ TEST(SimulateTogether, AReceiveTakesCoresFromItsOwnRank) {
   EXPECT_EQ(crossing.run(-1, machine).step_ns, 250);
 }
 
+// The bytes of each message occupy the link for half of its time, and beside computations it takes four times as long.
+TEST(SimulateTogether, AReceiveHasItsSendsUseOfTheLinkAndRateBesideComputations) {
+  Crossing3 crossing({{0, {graph::Channel::send_next}}, {2, {graph::Channel::send_previous}}});
+  for (const std::size_t stage : {0U, 2U}) {
+    crossing.costs[stage].link_ns = {10, 50};
+    crossing.costs[stage].beside_ns = {10, 400};
+  }
+  const Strings receives = {"receive_previous", "receive_next"};
+  EXPECT_EQ(times(crossing.plans[1], crossing.run(0).ranks[1], receives), (Strings{"0-110", "0-110"}));
+  crossing.costs[1].ns[0] = 1000;  // a of stage 1
+  EXPECT_EQ(times(crossing.plans[1], crossing.run(0).ranks[1], receives), (Strings{"0-410", "0-410"}));
+}
+
 TEST(SimulateTogether, ASlowRankHoldsUpItsOwnPipeline) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   graph::Grid grid = toy.grid();
   grid.data = 2;  // ranks 0, 1 and ranks 2, 3
-  const std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_of_gpipe);
   SimulationOptions options = joint_options(grid);
   options.slow_rank = 2;
   const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, options);
@@ -224,7 +228,7 @@ TEST(SimulateTogether, NoiseIsDrawnForEachRankAndRepeats) {
   const PipelineToy toy({.stages = 3, .micro_batches = 4, .message = 100});
   graph::Grid grid = toy.grid();
   grid.data = 2;
-  const std::vector<plan::Plan> plans = pipeline_plans(toy, k1F1B);
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_of_1f1b);
   SimulationOptions options = joint_options(grid);
   options.noise = 0.2;
   options.seed = 3;
@@ -265,9 +269,9 @@ TEST(SimulateTogether, PlansThatDeadlockAreNamed) {
 
 TEST(SimulateTogether, RefusesOtherNumbersOfPlansAndMessages) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2}), longer({.stages = 2, .micro_batches = 3});
-  std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
+  std::vector<plan::Plan> plans = pipeline_plans(toy, testing::units_of_gpipe);
   EXPECT_THROW((void)simulate(pointers_to(plans), toy.costs(), {}, joint_options(graph::Grid{})), std::logic_error);
-  plans[1] = pipeline_plans(longer, kGPipe)[1];
+  plans[1] = pipeline_plans(longer, testing::units_of_gpipe)[1];
   EXPECT_THROW((void)simulate(pointers_to(plans), {{toy.costs()[0], longer.costs()[1]}}, {}, joint_options(toy.grid())),
                std::logic_error);
 }

@@ -10,7 +10,6 @@
 #include "runtime/simulate/bounds.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
-#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::simulate {
@@ -29,14 +28,9 @@ cost::TaskCosts costs_of(const graph::Graph& graph, const std::map<std::string, 
   return costs;
 }
 
-/// "begin-end" of a task in a step of a rank.
-std::string when(const plan::Plan& plan, const plan::StepTrace& step, const std::string& task) {
-  const plan::Position at = plan.position[plan.graph->find_task(task).index()];
-  const plan::TaskTime time = step.times[at.stream.index()][at.entry];
-  return std::to_string(time.begin) + "-" + std::to_string(time.end);
-}
+/// "begin-end" of a task in the last step of a rank.
 std::string when(const plan::Plan& plan, const Simulation& simulation, const std::string& task, std::size_t rank = 0) {
-  return when(plan, simulation.ranks.at(rank).steps.back(), task);
+  return testing::time_of(plan, simulation.ranks.at(rank).steps.back(), task);
 }
 
 // All channels have their own links unless stated otherwise.
@@ -297,23 +291,7 @@ TEST(Simulator, OneRankStandsForIdenticalRanks) {
     ASSERT_EQ(all.ranks.size(), 12U);
     EXPECT_NEAR(one.step_ns, all.step_ns, 1e-6 * one.step_ns) << seed;
     EXPECT_EQ(all.events, 12 * one.events);
-    // Within a rank, entries of a stream follow one another and waits hold.
-    for (const SimulatedRank& rank : all.ranks) {
-      for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-        for (std::size_t i = 0; i < plan.streams[s].entries.size(); ++i) {
-          const plan::TaskTime time = rank.steps[0].times[s][i];
-          EXPECT_LE(time.begin, time.end);
-          if (i > 0) {
-            EXPECT_LE(rank.steps[0].times[s][i - 1].end, time.begin);
-          }
-          for (const plan::Wait& wait : plan.streams[s].entries[i].waits) {
-            if (wait.distance == 0) {
-              EXPECT_LE(rank.steps[0].times[wait.stream.index()][wait.entry].end, time.begin);
-            }
-          }
-        }
-      }
-    }
+    for (const SimulatedRank& rank : all.ranks) testing::expect_order_in_time(plan, rank.steps);
   }
 }
 

@@ -35,7 +35,7 @@ inline study::MemorisationStudy small_memorisation(const std::filesystem::path& 
   return study;
 }
 
-/// A document whose end was written, or none of it.
+/// Documents of which the end was written, and others of which nothing was.
 inline study::BucketResult bucket(std::int64_t seen, double loss, int exact, int others) {
   study::BucketResult made{.seen = seen, .loss = loss, .documents = {}};
   for (int i = 0; i < exact; ++i) made.documents.push_back({true, 4, 1.0});

@@ -19,7 +19,7 @@
 namespace weft::study {
 namespace {
 
-/// Of a small Llama whose best grid isn't the first one.
+/// Of a small Llama, for which the best grid isn't the first one.
 train::RunConfig open_config(std::vector<train::Setting> more = {}) {
   std::vector<train::Setting> settings = {{"model", "llama-tiny", ""}, {"grid", "auto", ""}, {"global-batch", "8", ""}};
   settings.insert(settings.end(), more.begin(), more.end());

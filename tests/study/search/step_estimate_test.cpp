@@ -125,7 +125,7 @@ TEST(StepEstimate, IsNearAStepThatIsPlannedWhole) {
     for (const char* policy : {"lhs", "critical-path"}) {
       best = std::min(best, simulate::report_plan(problem, policy::named_policy(policy)).step_ns());
     }
-    // Eight micro-batches of tiny gathers, whose order a few micro-batches don't tell, are estimated too long.
+    // Eight micro-batches of tiny gathers are estimated too long: a few of them don't tell the order of all.
     const double error = 32 / (each.grid.batch_ranks() * each.micro_batch) > 4 ? 0.3 : 0.1;
     EXPECT_NEAR(step.ns, best, error * best) << to_string(setup);
     const std::int64_t lean = simulate::report_plan(problem, policy::named_policy("axonn")).memory_bytes();

@@ -56,7 +56,7 @@ TEST(Sweep, HasTheRowsOfTheProduct) {
   EXPECT_LT(rows[0].communication_ms + 1, rows[2].communication_ms);
 }
 
-/// The row's figures are those of its configuration, planned anew.
+/// The row has the figures of its configuration when it is planned anew.
 void expect_planned(const Sweep& sweep, const SweepRow& row) {
   train::RunConfig config;
   train::apply_settings(config, sweep.settings);

@@ -1,8 +1,7 @@
-#include "study/sweep/swept_keys.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "study/sweep/sweep.h"
 #include "tests/base/messages.h"
 
 namespace weft::study {

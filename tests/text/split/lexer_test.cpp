@@ -27,7 +27,7 @@ Pieces matched(const Pattern& pattern, std::string_view text) {
   return pieces;
 }
 
-/// tiktoken's expressions end with the text, those of `tokenizers` with a line.
+/// The `$` of tiktoken's expressions is the end of the text, in expressions of `tokenizers` the end of a line.
 RegexFlavour flavour_of(const Lexer& lexer) {
   return lexer.expression.find('$') == std::string_view::npos ? RegexFlavour::oniguruma : RegexFlavour::rust;
 }

@@ -1,5 +1,3 @@
-#include "tools/command_line/man_page.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,6 +5,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
 #include "tools/command_line/commands.h"
+#include "tools/command_line/help.h"
 #include "train/config/config.h"
 
 namespace weft::tools {

@@ -15,22 +15,11 @@ class StudyMemorisation : public testing::WeftFolder {
  protected:
   StudyMemorisation() { testing::write_study_text(folder_); }
   static Words study(const Words& more) {
-    const Words words = {"study",    "memorisation",
-                         "--data",   "text.txt",
-                         "--vocab",  "300",
-                         "--length", "12",
-                         "--tail",   "4",
-                         "--seen",   "0",
-                         "2",        "--documents",
-                         "2",        "--background",
-                         "8",        "--held-out",
-                         "4",        "--models",
-                         "1m",       "--seeds",
-                         "1",        "--batch",
-                         "4",        "--goldfish",
-                         "k=2,h=3",  "-o",
-                         "out"};
-    return testing::joined(words, more);
+    return testing::joined(
+        testing::words_in(
+            "study memorisation --data text.txt --vocab 300 --length 12 --tail 4 --seen 0 2 --documents 2 "
+            "--background 8 --held-out 4 --models 1m --seeds 1 --batch 4 --goldfish k=2,h=3 -o out"),
+        more);
   }
 };
 

@@ -14,21 +14,18 @@
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/model_arrays.h"
 #include "train/checkpoint/manifest.h"
-#include "train/checkpoint/weights.h"
 
 namespace weft::train {
 namespace {
 
-CheckpointInfo info_of(const ops::ModelConfig& model, DType dtype, std::int64_t step) {
-  return {step, 7, 4096, dtype, model, "steps = 9\n# \"quoted\"\n", {{"weft", "0.1.0"}}};
-}
-
-class Checkpoint : public ::testing::TestWithParam<std::pair<ops::Family, DType>> {
+class Checkpoint : public ::testing::TestWithParam<std::tuple<ops::Family, DType>> {
  protected:
   Checkpoint()
-      : model_(testing::small_model(GetParam().first, true)), dtype_(GetParam().second), arrays_(model_, dtype_, 1) {}
+      : model_(testing::small_model(std::get<0>(GetParam()), true)),
+        dtype_(std::get<1>(GetParam())),
+        arrays_(model_, dtype_, 1) {}
   std::filesystem::path save(std::int64_t step) const {
-    return save_checkpoint(folder_.path(), info_of(model_, dtype_, step), arrays_.states());
+    return save_checkpoint(folder_.path(), testing::checkpoint_info(model_, dtype_, step), arrays_.states());
   }
   std::string load(const std::filesystem::path& path) const {
     testing::ModelArrays loaded(model_, dtype_, 0);
@@ -42,13 +39,7 @@ class Checkpoint : public ::testing::TestWithParam<std::pair<ops::Family, DType>
   testing::ModelArrays arrays_;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Checkpoint,
-    ::testing::Values(std::pair(ops::Family::gpt2, DType::f32), std::pair(ops::Family::gpt2, DType::bf16),
-                      std::pair(ops::Family::llama, DType::f32), std::pair(ops::Family::llama, DType::bf16)),
-    [](const auto& info) {
-      return std::string(to_string(info.param.first)) + "_" + std::string(to_string(info.param.second));
-    });
+INSTANTIATE_TEST_SUITE_P(All, Checkpoint, testing::kSavedModels, testing::kNameOfSavedModel);
 
 TEST_P(Checkpoint, IsAlsoAFolderOfWeights) {
   const auto path = save(3);
@@ -108,7 +99,8 @@ TEST_P(Checkpoint, TheManifestListsEveryShardAndFile) {
 }
 
 TEST_P(Checkpoint, TheSpaceItTakesIsKnownBefore) {
-  const auto space = checkpoint_space(folder_.path("not/yet/there"), info_of(model_, dtype_, 12), arrays_.states());
+  const auto space =
+      checkpoint_space(folder_.path("not/yet/there"), testing::checkpoint_info(model_, dtype_, 12), arrays_.states());
   EXPECT_TRUE(space.fits());
   EXPECT_EQ(space.where, std::filesystem::canonical(folder_.path()));
   std::vector<std::uint64_t> sizes;
@@ -119,7 +111,7 @@ TEST_P(Checkpoint, TheSpaceItTakesIsKnownBefore) {
 
 class Damage : public Checkpoint {};
 
-INSTANTIATE_TEST_SUITE_P(Gpt2, Damage, ::testing::Values(std::pair(ops::Family::gpt2, DType::f32)));
+INSTANTIATE_TEST_SUITE_P(Gpt2, Damage, ::testing::Values(std::tuple(ops::Family::gpt2, DType::f32)));
 
 TEST_P(Damage, ToFilesIsRefused) {
   const auto path = save(1);
@@ -145,7 +137,8 @@ TEST_P(Damage, OfWeightsIsFoundWhenTheyAloneAreLoaded) {
 TEST_P(Damage, MissingArraysAreABug) {
   auto states = arrays_.states();
   states[3].v = nullptr;
-  EXPECT_THROW(save_checkpoint(folder_.path(), info_of(model_, dtype_, 1), states), std::invalid_argument);
+  EXPECT_THROW(save_checkpoint(folder_.path(), testing::checkpoint_info(model_, dtype_, 1), states),
+               std::invalid_argument);
   EXPECT_FALSE(latest_checkpoint(folder_.path()).has_value());
 }
 
@@ -155,8 +148,9 @@ TEST_P(Damage, AFaultWhileWritingLeavesTheLastCheckpoint) {
   std::filesystem::permissions(folder_.path("checkpoints"), std::filesystem::perms::all);
   EXPECT_EQ(load(save(2)), "");  // cleared away
   const std::string blocked = folder_.write("blocked", "a file where the run folder must be");
-  EXPECT_TRUE(refuses<RuntimeFault>([&] { save_checkpoint(blocked, info_of(model_, dtype_, 1), arrays_.states()); },
-                                    {"step_00000001' can't be written", "Not a directory"}));
+  EXPECT_TRUE(refuses<RuntimeFault>(
+      [&] { save_checkpoint(blocked, testing::checkpoint_info(model_, dtype_, 1), arrays_.states()); },
+      {"step_00000001' can't be written", "Not a directory"}));
   EXPECT_EQ(load(good), "");
 }
 
@@ -204,16 +198,12 @@ TEST_F(Checkpoints, AreOrderedByStepBeyondTheDigitsOfTheName) {
   EXPECT_EQ(steps(), (Steps{5, 99'999'999, 1'000'000'000}));
 }
 
-TEST_F(Checkpoints, TheLastOnesStay) {
+TEST_F(Checkpoints, TheLastOnesAndMultiplesStayAndWithZeroAll) {
   EXPECT_EQ(kept(50, {.keep_last = 3, .keep_every = 0}), (Steps{30, 40, 50}));
-}
-
-TEST_F(Checkpoints, WithZeroAllStay) {
-  EXPECT_EQ(kept(50, {.keep_last = 0, .keep_every = 20}), (Steps{10, 20, 30, 40, 50}));
-}
-
-TEST_F(Checkpoints, MultiplesStayForEver) {
+  std::filesystem::remove_all(folder_.path("checkpoints"));
   EXPECT_EQ(kept(90, {.keep_last = 2, .keep_every = 30}), (Steps{30, 60, 80, 90}));
+  std::filesystem::remove_all(folder_.path("checkpoints"));
+  EXPECT_EQ(kept(50, {.keep_last = 0, .keep_every = 20}), (Steps{10, 20, 30, 40, 50}));
 }
 
 TEST_F(Checkpoints, TheOneJustWrittenStaysWhenOthersAreAhead) {

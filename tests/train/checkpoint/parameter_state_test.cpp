@@ -1,7 +1,6 @@
 // Stored tensors out of rows, columns and pieces of arrays, and regions that make up a matrix.
 #include "train/checkpoint/parameter_state.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>

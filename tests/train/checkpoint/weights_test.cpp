@@ -243,6 +243,8 @@ TEST(WeightFiles, RefusesFoldersWithoutSafetensors) {
   EXPECT_TRUE(has_parts(load(folder.path()), {"names no files"}));
   folder.write("model.safetensors.index.json", "{}");
   EXPECT_TRUE(has_parts(load(folder.path()), {"no weight_map"}));
+  folder.write("model.safetensors.index.json", "[]");
+  EXPECT_TRUE(has_parts(load(folder.path()), {"index.json' is []", "an object"}));
 }
 
 ops::ModelConfig adapted_model(ops::Family family) {

@@ -116,7 +116,7 @@ TEST(ConfigResolve, RefusesWhatCantBe) {
   for (const Case& each : cases) {
     RunConfig config;
     for (const auto& [key, value] : each.settings) set_key(config, key, value, "test");
-    EXPECT_TRUE(refuses([&] { fill_in(config, each.world_size); }, each.parts));
+    EXPECT_TRUE(refuses([&] { fill_in(config, each.world_size); }, each.parts)) << each.parts.front();
   }
 }
 

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
-#include "train/config/config_table.h"
 
 namespace weft::train {
 namespace {
@@ -65,7 +64,7 @@ TEST(Config, RefusesWhatAKeyDoesNotTake) {
            {"steps", "", {"is not an integer"}},
            {"lr", "fast", {"is not a number"}},
            {"lr", "1e-3x", {"is not a number"}},
-           {"model.tied", "yes", {"model.tied = \"yes\" is unknown", "expected true, false, on or off"}},
+           {"model.tied", "yes", {"model.tied = \"yes\" is not a truth value", "expected true, false, on or off"}},
            {"schedule", "cosin", {"expected one of cosine, wsd, linear, constant", "did you mean \"cosine\"?"}},
            {"dtype", "fp16", {"expected one of fp32, bf16"}},
            {"pack-weights", "of", {"one of auto, on, off", "did you mean"}},
@@ -124,41 +123,13 @@ TEST(Config, TextsArePlainUtf8) {
   }
 }
 
-TEST(Config, GridTakesAnySubsetOfAxes) {
+TEST(Config, WhenGradientsAreReducedIsTheUsersChoice) {
   RunConfig config;
-  set_key(config, "grid", "data=4", "test");
-  EXPECT_EQ(config.grid.data, 4);
-  set_key(config, "grid", "z=2,x=3", "test");
-  EXPECT_EQ(config.grid.x, 3);
-  EXPECT_EQ(config.grid.z, 2);
-  EXPECT_EQ(config.grid.data, 1);
-}
-
-TEST(Config, AGridMayBeLeftToACommandThatChooses) {
-  RunConfig config;
-  apply_settings(config, {{"grid", "y=2,z=2", "file"}});
-  apply_settings(config, {{"grid", "auto", "--grid"}, {"axis-order", "data,x,z,y", "--axis-order"}});
-  EXPECT_TRUE(config.grid_auto);
-  EXPECT_EQ(config.grid.ranks(), 4);  // the number of ranks, where nothing else says it
-  const std::string dump = dump_toml(config);
-  EXPECT_TRUE(testing::contains(dump, "grid = \"auto\"\n")) << dump;
-  RunConfig back;
-  load_toml_text(back, dump, "dump");
-  EXPECT_TRUE(back.grid_auto);
-  EXPECT_EQ(dump_toml(back), dump);
-  const std::string refused = testing::message_of<UserError>([&] { fill_in(back, 4); });
-  EXPECT_TRUE(has_parts(refused, {"grid = auto", "only `weft train`", "`weft search"})) << refused;
-  set_key(back, "grid", "data=2", "test");
-  EXPECT_FALSE(back.grid_auto);
-  fill_in(back, 2);
-  EXPECT_TRUE(testing::contains(dump_toml(back), "grid = \"x=1,y=1,z=1,data=2\"\n"));
-}
-
-TEST(Config, AxisOrderTakesEachAxisOnce) {
-  RunConfig config;
-  set_key(config, "axis-order", "data,x,z,y", "test");
-  set_key(config, "grid", "x=2,data=3", "test");  // keeps the order
-  EXPECT_EQ(graph::coordinates_of(config.grid, 4), (graph::Coordinates{.x = 1, .data = 1}));
+  EXPECT_EQ(config.gradient_reduction, ops::GradientReduction::step);
+  config.gradient_reduction = ops::GradientReduction::micro_batch;
+  fill_in(config, 0);  // on one rank there is nothing to do
+  const auto key = std::ranges::find(config_keys(), "gradient-reduction", &ConfigKey::name);
+  EXPECT_TRUE(testing::contains(key->help, "in another order"));
 }
 
 TEST(Config, ModelNameLoadsItsSizesWhateverTheOrder) {
@@ -243,37 +214,6 @@ std::string another_value(const ConfigKey& key) {
   if (key.type == "text") return "a \"quoted\\path\"\twith = signs # and é";
   const std::size_t bar = key.type.rfind('|');
   return key.type.substr(bar + 1);
-}
-
-TEST(Config, RewritesAreReadWhenTheyAreSet) {
-  RunConfig config;
-  set_key(config, "rewrites", "bucket=25MB;recompute=2,0-1", "test");
-  EXPECT_EQ(plan::to_string(config.rewrites), "bucket=26214400;recompute=0-2");
-  EXPECT_THROW(set_key(config, "rewrites", "buckets", "test"), UserError);
-  EXPECT_EQ(plan::to_string(config.rewrites), "bucket=26214400;recompute=0-2");
-}
-
-TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
-  RunConfig config;
-  config.micro_batch = 4;
-  config.global_batch = 8;
-  set_key(config, "rewrites", "bucket=64;batch-split=2;reshard", "test");
-  EXPECT_EQ(plan::to_string(config.rewrites), "bucket=64;reshard");
-  EXPECT_EQ(config.batch_split, 2);
-  const auto& table = config_keys();
-  const auto key = std::ranges::find(table, "rewrites", &ConfigKey::name);
-  EXPECT_EQ(key->get(config), "batch-split=2;bucket=64;reshard");
-  for (int twice = 0; twice < 2; ++twice) {  // resolved values stay
-    fill_in(config, 0);
-    EXPECT_EQ(config.micro_batch, 2);
-    EXPECT_EQ(key->get(config), "bucket=64;reshard");
-  }
-  for (const char* wrong : {"batch-split=1", "batch-split=x", "batch-split=2;batch-split", "batch-splits", "bucket;"}) {
-    EXPECT_THROW(set_key(config, "rewrites", wrong, "test"), UserError) << wrong;
-  }
-  set_key(config, "rewrites", "batch-split=3", "test");
-  const std::string message = testing::message_of<UserError>([&] { fill_in(config, 0); });
-  EXPECT_TRUE(has_parts(message, {"batch-split = 3 doesn't divide the micro-batch of 2", "batch-split=2"}));
 }
 
 TEST(Config, DumpOfEveryKeyReadsBack) {

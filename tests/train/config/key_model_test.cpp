@@ -9,7 +9,7 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "train/checkpoint/hf_config.h"
-#include "train/config/saved_model.h"
+#include "train/config/config.h"
 
 namespace weft::train {
 namespace {
@@ -56,7 +56,7 @@ TEST_F(ModelFolders, GiveTheModelThatWasExported) {
     RunConfig found = with_model(folder_of(model));
     EXPECT_EQ(sizes(found), sizes(expected)) << model.name;
     EXPECT_EQ(found.model_name, kCustomModel);
-    if (model.context > 4096) continue;  // whose steps are graphs too large for one rank's whole batch
+    if (model.context > 4096) continue;  // a step of one rank's whole batch is too large a graph
     fill_in(found, 0);
     EXPECT_EQ(sizes(found), sizes(expected)) << model.name;
   }

@@ -11,6 +11,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/train/model_arrays.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/weights.h"
 
 namespace weft::train {
@@ -46,14 +47,7 @@ class SavedModels : public ::testing::Test {
     return testing::message_of<UserError>([&] { fill_in(config, 0); });
   }
   static void expect_model(const ops::ModelConfig& found, const ops::ModelConfig& expected) {
-    EXPECT_EQ(found.family, expected.family);
-    EXPECT_EQ(found.layers, expected.layers);
-    EXPECT_EQ(found.heads, expected.heads);
-    EXPECT_EQ(found.kv_heads, expected.kv_heads);
-    EXPECT_EQ(found.ffn, expected.ffn);
-    EXPECT_EQ(found.norm_eps, expected.norm_eps);
-    EXPECT_EQ(found.rope_theta, expected.rope_theta);
-    EXPECT_EQ(found.context, expected.context);
+    EXPECT_EQ(hf_config_json(found, DType::f32), hf_config_json(expected, DType::f32));
   }
 
   const testing::TemporaryFolder folder_;

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
-#include "tests/train/data/tokens_with_documents.h"
+#include "tests/train/data/written_tokens.h"
 
 namespace weft::train {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
-#include "tests/train/data/tokens_with_documents.h"
+#include "tests/train/data/written_tokens.h"
 #include "train/data/token_file.h"
 
 namespace weft::train {

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A tokenizer of bytes and "ab", whose end-of-text is 257, in its folder.
+/// A tokenizer of bytes and "ab" with the end of text 257, in its folder.
 text::TokenizerPointer small_tokenizer(const testing::TemporaryFolder& folder) {
   const text::TrainedBpe trained = text::train_bpe({{"ab", 2}}, 257, [](std::size_t) {});
   folder.write("tokenizer/tokenizer.json", text::tokenizer_json_of(trained, *text::lexer_named("gpt2")));

@@ -14,7 +14,7 @@
 #include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
 #include "tests/runtime/comm/ranks.h"
-#include "tests/runtime/ranks_on_nodes.h"
+#include "tests/runtime/forwarding_world.h"
 #include "train/measure/machine_timer.h"
 
 namespace weft::train {

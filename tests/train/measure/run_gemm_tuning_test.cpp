@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_trials.h"
@@ -133,7 +135,7 @@ execute::TunedGemms other_methods(RunConfig config) {
   const auto train = ops::lower_train(config.model, step_config(config)),
              eval = ops::lower_eval(config.model, step_config(config));
   std::vector<execute::GemmChoice> choices;
-  for (const execute::GemmUse& use : execute::products_of(std::vector<const graph::Graph*>{train.get(), eval.get()})) {
+  for (const execute::GemmUse& use : execute::products_of(std::array{train, eval})) {
     const execute::GemmProblem& p = use.problem;
     choices.push_back({p, cpu::gemm_methods(p.shape(), p.inputs, p.output).back()});
   }

@@ -1,5 +1,5 @@
-// A run on every rank, whose configurations, builds and kernels must be equal: if ranks differ, every rank reports the
-// same difference.
+// A run on every rank. Configurations, builds and kernels must be equal: if ranks differ, every rank reports the same
+// difference.
 #include "train/run/launch_run.h"
 
 #include <gtest/gtest.h>
@@ -139,22 +139,21 @@ TEST(RankAgreement, TheFirstDifferenceOfConfigurationsIsNamedOnEveryRank) {
               config.threads = rank;
             }),
             kNone);
-  struct Case {
-    std::function<void(RunConfig&, int rank)> change;
-    std::vector<std::string_view> parts;
+  const auto expect_refused = [](const std::function<void(RunConfig&, int rank)>& change,
+                                 const std::vector<std::string_view>& parts) {
+    for (const std::string& message : config_refusals(change)) EXPECT_TRUE(has_parts(message, parts));
   };
-  for (const Case& each : std::vector<Case>{
-           {[](RunConfig&config, int rank) {
-              config.lr = rank == 2 ? 2e-3 : 1e-3;
-              config.weight_decay = static_cast<float>(rank);
-            },
-            {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}},
-           {[](RunConfig&config, int rank) { config.data = rank == 1 ? "b" : ""; },
-            {"rank 1 was started with data = b, rank 0 with data = "}},
-           {[](RunConfig&config, int rank) { set_key(config, "model.hidden", rank == 1 ? "64" : "128", "test"); },
-            {"model.hidden = 64", "model.hidden = 128"}}}) {
-    for (const std::string& message : config_refusals(each.change)) EXPECT_TRUE(has_parts(message, each.parts));
-  }
+  const auto rate_and_decay = [](RunConfig& config, int rank) {
+    config.lr = rank == 2 ? 2e-3 : 1e-3;
+    config.weight_decay = static_cast<float>(rank);
+  };
+  const auto data = [](RunConfig& config, int rank) { config.data = rank == 1 ? "b" : ""; };
+  const auto size = [](RunConfig& config, int rank) {
+    set_key(config, "model.hidden", rank == 1 ? "64" : "128", "test");
+  };
+  expect_refused(rate_and_decay, {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "});
+  expect_refused(data, {"rank 1 was started with data = b, rank 0 with data = "});
+  expect_refused(size, {"model.hidden = 64", "model.hidden = 128"});
 }
 
 TEST(RankAgreement, FactsAreComparedByName) {

@@ -8,7 +8,7 @@
 namespace weft::train {
 namespace {
 
-// The devices that ranks in these places find on a machine of so many GPUs.
+// The devices that ranks in these places find on a machine with this number of GPUs.
 RunDevices found_by(const std::vector<execute::ExecutorPlace>& places, std::size_t gpus = 2) {
   std::vector<RunDevices> found(places.size());
   const auto body = [&](comm::World& world) {

@@ -52,6 +52,22 @@ TEST(RunFolder, ALockFileThatWasLeftMeansNothing) {
   EXPECT_EQ(refusal(folder.path("run")), "");
 }
 
+TEST(RunFolder, ALockThatIsALinkIsReplacedAndItsTargetUntouched) {
+  const testing::TemporaryFolder folder;
+  folder.write("precious.txt", "precious");
+  for (const bool hard : {false, true}) {
+    folder.write("run/metrics.jsonl", "");
+    const fs::path lock = folder.path("run/.lock");
+    if (hard) {
+      fs::create_hard_link(folder.path("precious.txt"), lock);
+    } else {
+      fs::create_symlink("../precious.txt", lock);
+    }
+    EXPECT_EQ(refusal(folder.path("run"), true), "");
+    EXPECT_EQ(testing::TemporaryFolder::read(folder.path("precious.txt")), "precious");
+  }
+}
+
 TEST(RunFolder, OneThatHoldsARunIsRefused) {
   for (const std::string_view file : {kRunConfigFile, kMetricsFile, kTraceFile}) {
     const testing::TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// Ranks whose files differ are refused with both values, the same on every rank, for any difference.
+// Ranks with different files are refused with both values, the same on every rank, for any difference.
 #include "train/run/run_inputs.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class RunInputsOfTwo : public ::testing::Test {
   RunInputsOfTwo() {
     for (const char* rank : {"0", "1"}) folder_.write(std::string(rank) + "/text.txt", testing::tiny_text());
   }
-  /// A configuration whose paths are in the rank's own folder.
+  /// A configuration with paths in the rank's own folder.
   RunConfig config(int rank) const {
     RunConfig config = testing::tiny_run(folder_, ops::Family::gpt2);
     config.data = path(rank, "text.txt");

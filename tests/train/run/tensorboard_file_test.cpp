@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -12,64 +14,16 @@
 
 #include "base/error.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/runtime/protobuf_walker.h"
 
 namespace weft::train {
 namespace {
 
-/// A field of a message: its number, and its bytes without length, or the value of a varint.
-struct WireField {
-  std::uint64_t number = 0, value = 0;
-  std::string_view bytes;
-};
-
-std::uint64_t take_varint(std::string_view& bytes) {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0;; shift += 7U) {
-    const auto byte = static_cast<unsigned char>(bytes.front());
-    bytes.remove_prefix(1);
-    value |= std::uint64_t{byte & 0x7fU} << shift;
-    if ((byte & 0x80U) == 0) return value;
-  }
-}
-
-std::vector<WireField> wire_fields(std::string_view bytes) {
-  std::vector<WireField> fields;
-  while (!bytes.empty()) {
-    const std::uint64_t tag = take_varint(bytes);
-    WireField field;
-    field.number = tag >> 3U;
-    switch (tag & 7U) {
-      case 0:
-        field.value = take_varint(bytes);
-        break;
-      case 1:
-        field.bytes = bytes.substr(0, 8);
-        break;
-      case 5:
-        field.bytes = bytes.substr(0, 4);
-        break;
-      default: {
-        const std::uint64_t length = take_varint(bytes);
-        field.bytes = bytes.substr(0, length);
-      }
-    }
-    bytes.remove_prefix(field.bytes.size());
-    fields.push_back(field);
-  }
-  return fields;
-}
-
-template <typename T>
-T number_in(std::string_view bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
 std::vector<std::string_view> records(std::string_view file) {
   std::vector<std::string_view> all;
   while (!file.empty()) {
-    const auto length = number_in<std::uint64_t>(file);
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), sizeof length);
     const std::string_view record = file.substr(12, length);
     EXPECT_EQ(file.substr(0, 16 + length), tfrecord(record));
     file.remove_prefix(16 + length);
@@ -80,9 +34,9 @@ std::vector<std::string_view> records(std::string_view file) {
 
 std::map<std::string, float> scalars_of(std::string_view summary) {
   std::map<std::string, float> scalars;
-  for (const WireField& value : wire_fields(summary)) {
-    const std::vector<WireField> parts = wire_fields(value.bytes);
-    scalars[std::string(parts.at(0).bytes)] = number_in<float>(parts.at(1).bytes);
+  for (const testing::ProtoField& value : testing::fields_of(summary)) {
+    const auto bits = static_cast<std::uint32_t>(testing::field_of(value.bytes, 2).value);
+    scalars[std::string(testing::field_of(value.bytes, 1).bytes)] = std::bit_cast<float>(bits);
   }
   return scalars;
 }
@@ -119,21 +73,18 @@ TEST(TensorBoardFile, HoldsAStepsScalars) {
   const std::string bytes = testing::TemporaryFolder::read(files.front());
   const std::vector<std::string_view> events = records(bytes);
   ASSERT_EQ(events.size(), 4U);
-  EXPECT_EQ(wire_fields(events[0]).at(1).bytes, "brain.Event:2");
-  const std::vector<WireField> start = wire_fields(events[1]);
-  EXPECT_EQ(start.at(1).value, 300U);
-  EXPECT_EQ(start.at(2).number, 7U);
-  EXPECT_EQ(wire_fields(start.at(2).bytes).at(0).value, 1U);
-  const std::vector<WireField> step = wire_fields(events[2]);
-  EXPECT_EQ(number_in<double>(step.at(0).bytes), 1'790'000'000.25);
-  EXPECT_EQ(step.at(1).value, 300U);
-  EXPECT_EQ(step.at(2).number, 5U);
-  const std::map<std::string, float> scalars = scalars_of(step.at(2).bytes);
+  using testing::field_of;
+  EXPECT_EQ(field_of(events[0], 3).bytes, "brain.Event:2");
+  EXPECT_EQ(field_of(events[1], 2).value, 300U);
+  EXPECT_EQ(field_of(field_of(events[1], 7).bytes, 1).value, 1U);
+  EXPECT_EQ(std::bit_cast<double>(field_of(events[2], 1).value), 1'790'000'000.25);
+  EXPECT_EQ(field_of(events[2], 2).value, 300U);
+  const std::map<std::string, float> scalars = scalars_of(field_of(events[2], 5).bytes);
   EXPECT_EQ(scalars.at("train/loss"), 5.5F);
   EXPECT_EQ(scalars.at("train/lr"), 1e-3F);
   EXPECT_EQ(scalars.at("data/tokens_seen"), 4096.0F);
   EXPECT_FALSE(scalars.contains("val/loss"));
-  EXPECT_EQ(scalars_of(wire_fields(events[3]).at(2).bytes).at("val/loss"), 4.25F);
+  EXPECT_EQ(scalars_of(field_of(events[3], 5).bytes).at("val/loss"), 4.25F);
 }
 
 TEST(TensorBoardFile, ARunThatContinuesHasAFileOfItsOwn) {

@@ -59,9 +59,10 @@ TEST(DeviceChoice, TakesWhatIsAskedForOrRefusesWhatCantBe) {
                          {Kind::automatic, true, kProcesses, {"leave --cuda-graph out"}}}) {
     const RunConfig config = config_of(DeviceKind::cuda, each.kind, each.cuda_graph);
     if (each.refusal.empty()) {
-      EXPECT_EQ(choose_communicator(config, each.surroundings), each.kind);
+      EXPECT_EQ(choose_communicator(config, each.surroundings), each.kind) << each.surroundings.devices;
     } else {
-      EXPECT_TRUE(refuses([&] { choose_communicator(config, each.surroundings); }, each.refusal));
+      EXPECT_TRUE(refuses([&] { choose_communicator(config, each.surroundings); }, each.refusal))
+          << each.refusal.front();
     }
   }
   for (const Surroundings& fits : {kThreads, kProcessesWithGpus}) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <set>
@@ -11,7 +12,7 @@
 
 #include "ops/lower.h"
 #include "tests/ops/tiny_model.h"
-#include "tests/train/reference_transformer.h"
+#include "tests/train/model_arrays.h"
 #include "train/step/step_config.h"
 
 namespace weft::train {
@@ -42,8 +43,7 @@ RunConfig config_on(const graph::Grid& grid, float dropout = 0.1F) {
 /// The state of one rank's training graph.
 struct TrainingState {
   explicit TrainingState(const RunConfig& config)
-      : graph(ops::lower_train(config.model, step_config(config))),
-        state(std::vector<const graph::Graph*>{graph.get()}) {}
+      : graph(ops::lower_train(config.model, step_config(config))), state(std::array{graph}) {}
   std::shared_ptr<const graph::Graph> graph;
   execute::State state;
 };
@@ -275,7 +275,7 @@ TEST(InitialWeights, VectorsAreOnesOrZeros) {
 
 // ---- the learning rate, computed by hand
 
-/// Of a run of so many steps, whose rate falls from 1 to 0.2.
+/// In a run of `steps` steps with a rate that falls from 1 to 0.2.
 double rate(Schedule schedule, std::int64_t steps, std::int64_t warmup, std::int64_t step, double decayed = 0) {
   RunConfig config;
   config.schedule = schedule, config.steps = steps, config.warmup = warmup;

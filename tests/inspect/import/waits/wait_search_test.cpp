@@ -17,6 +17,7 @@ namespace {
 /// communicate. What is recorded and awaited is told to the search without saying which is which.
 class WaitedStep {
  public:
+  WaitedStep() { problem_.chance = 0.01; }
   /// `awaited`: names; "outside": an event of another step.
   WaitedStep& run(const std::string& name, std::uint32_t stream, std::int64_t length,
                   const std::vector<std::string>& awaited = {}, bool recorded = true) {
@@ -51,11 +52,7 @@ class WaitedStep {
     }
     return *this;
   }
-  WaitProblem problem() const {
-    WaitProblem out = problem_;
-    out.chance = 0.01;
-    return out;
-  }
+  const WaitProblem& problem() const { return problem_; }
   const std::vector<FoundWait>& truth() const { return truth_; }
 
  private:
@@ -161,7 +158,8 @@ TEST(WaitModel, PrefersStepsThatRepeatThemselves) {
   const WaitedStep step = two_kinds_of_sums(8);
   const WaitProblem problem = step.problem();
   std::vector<FoundWait> swapped = step.truth();
-  std::map<std::uint32_t, std::uint32_t> other;  // gradients' events for those of activations, in half of the layers
+  // Gradients' events for activations' events, in half of the layers.
+  std::map<std::uint32_t, std::uint32_t> other;
   for (std::uint32_t event = 0; event + 3 < problem.events.size(); ++event) {
     const bool pair =
         problem.work[problem.events[event]].stream == 1 && problem.work[problem.events[event + 2]].stream == 2;

@@ -1,5 +1,4 @@
 // Decoding token by token gives the same results as attention over whole sequences.
-#include "kernels/cpu/attention/attention_decode.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
 // Rotary embedding against double precision, its inverse, and Llama 3's frequencies.
-#include "kernels/cpu/attention/rope.h"
-
 #include <gtest/gtest.h>
 
 #include <numbers>
 
+#include "kernels/cpu/attention/attention.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {

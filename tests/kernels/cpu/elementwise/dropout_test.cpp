@@ -1,12 +1,11 @@
 // Dropout's mask against Philox itself, for any alignment of rows to quads.
-#include "kernels/cpu/elementwise/dropout.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/philox.h"
-#include "kernels/dropout_formula.h"
+#include "kernels/cpu/elementwise/elementwise.h"
+#include "kernels/formulas.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
@@ -51,25 +50,7 @@ TEST_P(Dropout, DrawsThePhiloxOfEachGlobalElement) {
   }
 }
 
-// Rows computed separately, as on another grid, draw the same bits as in the whole matrix.
-TEST_P(Dropout, RowsAreIndependentOfTheirMatrix) {
-  const DType dtype = GetParam();
-  Tensor x = Tensor::random(dtype, 8, 37, 1), whole(dtype, 8, 37), part(dtype, 8, 37);
-  Workers workers(1);
-  dropout(workers, {1, 2, 3, 10, 0.5F}, x.view(), nullptr, whole.view());
-  for (std::int64_t first : {0, 3, 6}) {
-    const std::int64_t rows = std::min<std::int64_t>(3, 8 - first);
-    Matrix in = x.view(), out = part.view();
-    in.rows = out.rows = rows;
-    const auto bytes = static_cast<std::size_t>(first * 37) * size_of(dtype);
-    in.data = x.bytes().data() + bytes;
-    out.data = part.bytes().data() + bytes;
-    dropout(workers, {1, 2, 3, 10 + first, 0.5F}, in, nullptr, out);
-  }
-  EXPECT_EQ(whole.bytes(), part.bytes());
-}
-
-// Columns computed separately also draw the same bits.
+// Columns computed separately, as on another grid, draw the same bits as in the whole matrix.
 TEST_P(Dropout, PartsOfColumnsDrawWhatTheWholeDraws) {
   const DType dtype = GetParam();
   for (const std::int64_t parts : {1, 2, 3}) {
@@ -105,15 +86,6 @@ TEST(DropoutChance, ComesInStepsThatKeepTheMean) {
   EXPECT_FLOAT_EQ(kernels::dropout_chance(0.1F).scale, 65536.0F / (65536 - 6554));
   EXPECT_EQ(kernels::dropout_chance(0.9999999F).threshold, 65535U);  // some elements are always kept
   EXPECT_EQ(kernels::dropout_chance(0.9999999F).scale, 65536.0F);
-}
-
-TEST(DropoutShare, IsAboutP) {
-  Tensor x(DType::f32, 100, 1000, Values(100000, 1.0)), y(DType::f32, 100, 1000);
-  Workers workers(1);
-  dropout(workers, {42, 0, 1, 0, 0.1F}, x.view(), nullptr, y.view());
-  const Values values = y.values();
-  const auto dropped = std::count(values.begin(), values.end(), 0.0);
-  EXPECT_NEAR(static_cast<double>(dropped), 10000.0, 400.0);  // four standard deviations
 }
 
 }  // namespace

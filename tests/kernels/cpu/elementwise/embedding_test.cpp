@@ -1,9 +1,8 @@
 // Embedding look-ups and their gradients.
-#include "kernels/cpu/elementwise/embedding.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "kernels/cpu/elementwise/elementwise.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {

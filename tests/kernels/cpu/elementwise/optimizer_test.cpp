@@ -1,8 +1,7 @@
 // Gradient norm, clipping and AdamW against double precision.
-#include "kernels/cpu/elementwise/optimizer.h"
-
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/elementwise/elementwise.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {

@@ -71,7 +71,7 @@ TEST(GemmLayout, FitsWhereCopiesAreNeededAndSmall) {
   const GemmShape large{1024, 50257, 1600, false, true};
   EXPECT_TRUE(layout_fits(GemmLayout::nn, large, DType::bf16));
   EXPECT_FALSE(layout_fits(GemmLayout::nn, large, DType::f32));
-  // Sizes that a file may hold and whose product overflows 64 bits.
+  // Sizes that a file may hold; their product overflows 64 bits.
   constexpr std::int64_t kHuge = std::int64_t{1} << 40;
   EXPECT_FALSE(layout_fits(GemmLayout::nn, {kHuge, kHuge, kHuge, false, true}, DType::f32));
   EXPECT_TRUE(layout_fits(GemmLayout::own, {kHuge, kHuge, kHuge, false, true}, DType::f32));

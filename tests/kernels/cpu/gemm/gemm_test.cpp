@@ -127,35 +127,30 @@ TEST(Gemm, CopiesAreMadeInEveryRun) {
   EXPECT_THROW(PreparedGemm(shape, arguments, usual_method(Engine::sgemm, shape, GemmLayout::nt)), std::logic_error);
 }
 
-TEST(Gemm, DeepProductsAreConvertedInSteps) {
-  check({{20, 24, 1300, false, true, false}, DType::bf16, DType::bf16, true});
-  check({{20, 24, 1300, true, false, true}, DType::bf16, DType::f32, false});
-  check({{20, 24, 1300, true, false, false}, DType::bf16, DType::f32, false, 0, Engine::matmul});
-}
-
-TEST(Gemm, SingleRowsColumnsAndElements) {
-  for (DType dtype : {DType::f32, DType::bf16}) {
-    for (Engine engine : kEngines) {
-      check({{1, 70, 40, false, true, false}, dtype, dtype, true, 0, engine});
-      check({{70, 1, 40, false, true, false}, dtype, dtype, true, 0, engine});
-      check({{5, 6, 1, false, false, false}, dtype, dtype, false, 0, engine});
-      check({{1, 1, 1, false, false, false}, dtype, dtype, false, 0, engine});
+// Deep products, which are converted in steps; a row, a column or an element; few rows; a wide matrix in several
+// slices.
+TEST(Gemm, OfExtremeShapes) {
+  const std::vector<GemmShape> shapes = {{20, 24, 1300, false, true},
+                                         {20, 24, 1300, true, false, true},
+                                         {1, 70, 40, false, true},
+                                         {70, 1, 40, false, true},
+                                         {5, 6, 1},
+                                         {1, 1, 1},
+                                         {2, 90, 77, false, true},
+                                         {2, 90, 77, false, true, true},
+                                         {4, 90, 77, false, true},
+                                         {4, 90, 77, false, true, true},
+                                         {5, 90, 77, false, true},
+                                         {1, 5000, 96, false, true}};
+  for (const GemmShape& shape : shapes) {
+    for (const Engine engine : kEngines) {
+      for (const bool bias : {false, true}) {
+        check({shape, DType::f32, DType::f32, bias, 0, engine});
+        check({shape, DType::bf16, DType::bf16, bias, 3, engine});
+        check({shape, DType::bf16, DType::f32, bias, 3, engine});
+      }
     }
   }
-}
-
-TEST(Gemm, FewRowsInBf16) {
-  for (std::int64_t m : {2, 4, 5}) {
-    for (bool accumulate : {false, true}) {
-      check({{m, 90, 77, false, true, accumulate}, DType::bf16, DType::bf16, true, 3});
-      check({{m, 90, 77, false, true, accumulate}, DType::bf16, DType::f32, false, 3});
-    }
-  }
-}
-
-TEST(Gemm, DecodeReadsAWideMatrixInSeveralSlices) {
-  EXPECT_GT(gemm_slices(1, 50304, 768).col_blocks, 4);
-  check({{1, 5000, 96, false, true, false}, DType::f32, DType::f32, false});
 }
 
 // Slices cover C exactly once. A small product has few, a large one about eight, and their number is bounded.
@@ -177,6 +172,7 @@ TEST(Gemm, SlicesFollowTheShape) {
   const GemmSlices usual = gemm_slices(1024, 768, 768);
   EXPECT_GE(usual.row_blocks * usual.col_blocks, 8);
   EXPECT_LE(usual.row_blocks * usual.col_blocks, 12);
+  EXPECT_GT(gemm_slices(1, 50304, 768).col_blocks, 4);
   const GemmSlices head = gemm_slices(4096, 50304, 768);
   EXPECT_GE(head.row_blocks * head.col_blocks, 200);
 }

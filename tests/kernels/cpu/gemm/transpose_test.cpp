@@ -1,6 +1,4 @@
 // Transposed copies: all bits, ragged sizes, windows, several chunks, any number of threads.
-#include "kernels/cpu/gemm/transpose.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/cpu/gemm/block_transpose.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {

@@ -7,59 +7,79 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "tests/kernels/cpu/loss/loss_reference.h"
+#include "tests/kernels/reference.h"
 
 namespace weft::cpu {
-
 namespace {
 
 using testing::Tensor;
 using testing::Values;
 
-class CrossEntropy : public testing::ForFloatTypes {
- protected:
-  /// Compares a row with double precision.
-  void expect_row(const Values& values, std::int64_t target, double scale) const {
-    const auto vocab = static_cast<std::int64_t>(values.size());
-    Tensor logits(GetParam(), 1, vocab, values), losses(DType::f32, 1, 1), alone(DType::f32, 1, 1);
-    Tensor ids = Tensor::integers(DType::i32, {target}), factor(DType::f32, 1, 1, Values{scale});
-    const testing::LossReference expected = testing::loss_in_double(vocab, logits.values(), {target}, scale);
-    const Matrix grad_scale = factor.view();
-    Workers workers(1);
-    workers.reserve(cross_entropy_scratch(vocab, GetParam(), true));
-    cross_entropy(workers, vocab, logits.view(), ids.view(), alone.view(), nullptr);
-    cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
-    EXPECT_EQ(alone.bytes(), losses.bytes());
-    testing::expect_close(losses.values(), expected.losses, {1e-6, 2e-6}, "losses");
-    testing::expect_close(logits.values(), expected.gradient, testing::tolerance_of(GetParam(), 1e-7), "gradient");
-  }
+/// Softmax cross-entropy in double precision, and its gradient.
+struct LossReference {
+  Values losses, gradient;  // zero where there is no target
 };
 
-TEST_P(CrossEntropy, LossesAndGradients) {
-  const DType dtype = GetParam();
-  for (const auto& sizes : {std::array<std::int64_t, 3>{1, 1, 1},
-                            {5, 3, 3},
-                            {40, 65, 128},
-                            {9, 5003, 5003},
-                            {9, 5003, 5120},
-                            {2, 530001, 530001}}) {
-    const std::int64_t rows = sizes[0], vocab = sizes[1], padded = sizes[2];
-    const std::vector<std::int64_t> targets = testing::some_targets(rows, vocab);
-    Tensor logits = Tensor::random(dtype, rows, padded, 1, 4.0, 2), ids = Tensor::integers(DType::i32, targets);
-    Tensor losses(DType::f32, 1, rows), plain(DType::f32, 1, rows), scale(DType::f32, 1, 1, Values{0.125});
+/// `logits`: a row for each target, of which the first `vocab` columns count; `scale`: the gradient of each loss.
+LossReference loss_in_double(std::int64_t vocab, const Values& logits, const std::vector<std::int64_t>& targets,
+                             double scale) {
+  LossReference result{{}, Values(logits.size())};
+  const std::size_t cols = logits.size() / targets.size();
+  for (std::size_t r = 0; r < targets.size(); ++r) {
+    const double* row = logits.data() + r * cols;
+    const double top = *std::max_element(row, row + vocab);
+    double total = 0;
+    for (std::int64_t c = 0; c < vocab; ++c) total += std::exp(row[c] - top);
+    result.losses.push_back(targets[r] < 0 ? 0.0 : std::log(total) + top - row[targets[r]]);
+    for (std::int64_t c = 0; targets[r] >= 0 && c < vocab; ++c) {
+      result.gradient[r * cols + static_cast<std::size_t>(c)] =
+          (std::exp(row[c] - top) / total - (c == targets[r] ? 1.0 : 0.0)) * scale;
+    }
+  }
+  return result;
+}
+
+/// Targets of which every fourth is none.
+std::vector<std::int64_t> some_targets(std::int64_t rows, std::int64_t vocab) {
+  std::vector<std::int64_t> targets;
+  for (std::int64_t r = 0; r < rows; ++r) targets.push_back(r % 4 == 3 ? -1 - r : r * 31 % vocab);
+  return targets;
+}
+
+class CrossEntropy : public testing::ForFloatTypes {
+ protected:
+  /// Compares rows with double precision, with and without a gradient.
+  void expect_agreement(std::int64_t vocab, Tensor logits, const std::vector<std::int64_t>& targets,
+                        double scale) const {
+    const std::int64_t rows = std::ssize(targets);
+    Tensor unchanged = logits, ids = Tensor::integers(DType::i32, targets), factor(DType::f32, 1, 1, Values{scale});
+    Tensor losses(DType::f32, 1, rows), plain(DType::f32, 1, rows);
+    const LossReference expected = loss_in_double(vocab, logits.values(), targets, scale);
     const Values before = logits.values();
-    const Matrix grad_scale = scale.view();
-    Tensor unchanged = logits;
+    const Matrix grad_scale = factor.view();
     testing::run_on_one_and_three_threads(
-        cross_entropy_scratch(vocab, dtype, true), {&logits, &losses, &plain}, [&](Workers& workers) {
+        cross_entropy_scratch(vocab, GetParam(), true), {&logits, &losses, &plain}, [&](Workers& workers) {
           cross_entropy(workers, vocab, unchanged.view(), ids.view(), plain.view(), nullptr);
           cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
         });
     EXPECT_EQ(unchanged.values(), before);
     EXPECT_EQ(plain.bytes(), losses.bytes());
-    const testing::LossReference expected = testing::loss_in_double(vocab, before, targets, 0.125);
     testing::expect_close(losses.values(), expected.losses, {1e-6, 2e-6}, "losses");
-    testing::expect_close(logits.values(), expected.gradient, testing::tolerance_of(dtype, 1e-7), "gradient");
+    testing::expect_close(logits.values(), expected.gradient, testing::tolerance_of(GetParam(), 1e-7), "gradient");
+  }
+  void expect_row(const Values& values, std::int64_t target, double scale) const {
+    expect_agreement(std::ssize(values), {GetParam(), 1, std::ssize(values), values}, {target}, scale);
+  }
+};
+
+TEST_P(CrossEntropy, LossesAndGradients) {
+  for (const auto& [rows, vocab, padded] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                            {5, 3, 3},
+                                            {40, 65, 128},
+                                            {9, 5003, 5003},
+                                            {9, 5003, 5120},
+                                            {2, 530001, 530001}}) {
+    expect_agreement(vocab, Tensor::random(GetParam(), rows, padded, 1, 4.0, 2), some_targets(rows, vocab), 0.125);
   }
 }
 
@@ -178,12 +198,11 @@ TEST_P(VocabParallel, AgreesWithDoublePrecisionAndWithTheWholeVocabulary) {
   // The last part of {40, 65, 33, 3} and the last two of {5, 3, 2, 4} are padding only.
   for (const Shape& shape :
        {Shape{1, 1, 1, 1}, {5, 3, 2, 4}, {40, 65, 33, 3}, {9, 5003, 5120, 1}, {9, 5003, 2560, 2}}) {
-    const std::vector<std::int64_t> targets = testing::some_targets(shape.rows, shape.vocab);
+    const std::vector<std::int64_t> targets = some_targets(shape.rows, shape.vocab);
     const std::int64_t padded = shape.cols * shape.parts;
     Tensor whole = Tensor::random(dtype, shape.rows, padded, 1, 4.0, 2), losses(DType::f32, 1, shape.rows);
     Parts parts(shape.vocab, shape.parts, whole, targets), without_gradient(shape.vocab, shape.parts, whole, targets);
-    const testing::LossReference expected =
-        testing::loss_in_double(shape.vocab, whole.values(), targets, Parts::kScale);
+    const LossReference expected = loss_in_double(shape.vocab, whole.values(), targets, Parts::kScale);
     testing::run_on_one_and_three_threads(
         {}, {&parts.logits(), &parts.losses_of_ranks(), &parts.statistics(), &without_gradient.losses_of_ranks()},
         [&](Workers& workers) {
@@ -207,33 +226,12 @@ TEST_P(VocabParallel, AgreesWithDoublePrecisionAndWithTheWholeVocabulary) {
   }
 }
 
-TEST_P(VocabParallel, StatisticsOfARow) {
-  const DType dtype = GetParam();
-  Tensor logits(dtype, 4, 3, {0, 2, 2, 1, 1, 9, -kInfinity, -kInfinity, -kInfinity, -kInfinity, 4, -kInfinity});
-  Tensor statistics(DType::f32, 4, 3), ids = Tensor::integers(DType::i32, {4, 2, 3, -1});
-  Workers workers(1);
-  vocab_statistics(workers, {1, 8}, logits.view(), ids.view(), statistics.view());  // tokens 3, 4, 5
-  const Values got = statistics.values();
-  testing::expect_close({got[0], got[1], got[2]}, {2, 2 + std::exp(-2.0), 2}, {1e-6, 0});
-  testing::expect_close({got[3], got[4]}, {9, 1 + 2 * std::exp(-8.0)}, {1e-6, 0});
-  EXPECT_EQ(got[5], -kInfinity);
-  EXPECT_EQ((Values{got[6], got[7], got[8]}), (Values{-kInfinity, 0, -kInfinity}));
-  EXPECT_EQ((Values{got[9], got[10], got[11]}), (Values{4, 1, -kInfinity}));
-  vocab_statistics(workers, {1, 4}, logits.view(), Tensor::integers(DType::i32, {3, 0, 3, -1}).view(),
-                   statistics.view());  // token 3 and padding
-  EXPECT_EQ(statistics.values()[3], 1);
-  EXPECT_EQ(statistics.values()[4], 1);
-  vocab_statistics(workers, {1, 3}, logits.view(), Tensor::integers(DType::i32, {2, 0, 1, -1}).view(),
-                   statistics.view());  // padding only
-  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(statistics.values()[i], i % 3 == 1 ? 0 : -kInfinity);
-}
-
 TEST_P(VocabParallel, LargeAndMaskedLogitsStayFinite) {
   const DType dtype = GetParam();
   const std::vector<std::int64_t> targets = {2, 0, 3};
   Tensor logits(dtype, 3, 4,
                 {1000, -1000, 998, 0, 0.5, 1, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, 3});
-  const testing::LossReference expected = testing::loss_in_double(4, logits.values(), targets, Parts::kScale);
+  const LossReference expected = loss_in_double(4, logits.values(), targets, Parts::kScale);
   Parts parts(4, 2, std::move(logits), targets);
   Workers workers(1);
   parts.run(workers, true);
@@ -280,5 +278,4 @@ TEST_P(VocabParallel, PartsHoldTheVocabulary) {
 INSTANTIATE_TEST_SUITE_P(Types, VocabParallel, testing::both_float_types(), testing::type_name);
 
 }  // namespace
-
 }  // namespace weft::cpu

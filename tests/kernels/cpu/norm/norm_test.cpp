@@ -1,37 +1,189 @@
-// Norms of whole rows and of rows in parts against double precision, whose gradients are central differences, and norms
-// of heads against norms of rows.
+// Norms of whole rows and of rows in parts against double precision, and norms of heads against norms of rows.
 #include "kernels/cpu/norm/norm.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "tests/kernels/cpu/norm/norm_case.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
-
 namespace {
 
 using testing::Tensor;
 using testing::Values;
 
-class WholeNorms : public testing::NormKinds {};
+constexpr float kNormEps = 1e-5F;
+
+Matrix rows_of(Matrix matrix, std::int64_t first, std::int64_t rows) {
+  matrix.data = static_cast<std::byte*>(matrix.data) +
+                static_cast<std::size_t>(first * matrix.row_stride) * size_of(matrix.dtype);
+  matrix.rows = rows;
+  return matrix;
+}
+
+struct NormShape {
+  std::int64_t rows, cols, parts, padding;  // cols: in the whole row
+};
+
+// All arguments of a norm and its gradient, whole and divided by columns into parts.
+struct NormCase {
+  bool centered;
+  NormShape shape;
+  Tensor x, weight, bias, dy, dresidual;
+  Tensor y, mean, rstd, dx, dweight, dbias;
+
+  NormCase(bool is_centered, DType dtype, const NormShape& of, const Values& values)
+      : centered(is_centered),
+        shape(of),
+        x(dtype, of.rows, of.cols, values, of.padding),
+        weight(Tensor::random(dtype, 1, of.cols, 2)),
+        bias(Tensor::random(dtype, 1, of.cols, 3)),
+        dy(Tensor::random(dtype, of.rows, of.cols, 4, 1.0, of.padding)),
+        dresidual(Tensor::random(dtype, of.rows, of.cols, 5, 1.0, 2 * of.padding)),
+        y(dtype, of.rows, of.cols, of.padding),
+        mean(DType::f32, 1, of.rows),
+        rstd(DType::f32, 1, of.rows),
+        dx(dtype, of.rows, of.cols, of.padding),
+        dweight(Tensor::random(DType::f32, 1, of.cols, 6)),
+        dbias(Tensor::random(DType::f32, 1, of.cols, 7)) {
+    if (!centered) mean.assign(Values(static_cast<std::size_t>(of.rows), 0.0));
+  }
+
+  std::vector<Tensor*> outputs() { return {&y, &mean, &rstd, &dx, &dweight, &dbias}; }
+  std::int64_t part_cols() const { return shape.cols / shape.parts; }
+  Scratch scratch() const { return norm_backward_scratch(centered, shape.rows, part_cols()); }
+  NormTensors part(std::int64_t p, const Matrix& mean_view) {
+    const std::int64_t cols = part_cols();
+    return {x.columns(p * cols, cols), weight.columns(p * cols, cols), centered ? &mean_view : nullptr, rstd.view()};
+  }
+
+  // The work of all ranks that share rows, one rank after the other; `to`: where part p of dx is written.
+  void forward_in_parts(Workers& workers, Tensor& to) {
+    const std::int64_t rows = shape.rows, cols = part_cols();
+    Tensor statistics(DType::f32, shape.parts * rows, centered ? 2 : 1);
+    for (std::int64_t p = 0; p < shape.parts; ++p) {
+      norm_statistics(workers, centered, x.columns(p * cols, cols), rows_of(statistics.view(), p * rows, rows));
+    }
+    const Matrix mean_view = mean.view();
+    for (std::int64_t p = 0; p < shape.parts; ++p) {
+      const Matrix shift = bias.columns(p * cols, cols);
+      norm_forward_of_parts(workers, shape.parts, kNormEps, part(p, mean_view), centered ? &shift : nullptr,
+                            statistics.view(), to.columns(p * cols, cols));
+    }
+  }
+  template <class To>
+  void backward_in_parts(Workers& workers, bool residual, bool accumulate, const To& to) {
+    const std::int64_t cols = part_cols();
+    Tensor sums(DType::f32, shape.rows, centered ? 2 : 1);
+    Values total(sums.values().size());
+    const Matrix mean_view = mean.view();
+    for (std::int64_t p = 0; p < shape.parts; ++p) {
+      norm_backward_sums(workers, part(p, mean_view), dy.columns(p * cols, cols), sums.view());
+      total = testing::plus(total, sums.values());
+    }
+    sums.assign(total);
+    for (std::int64_t p = 0; p < shape.parts; ++p) {
+      const Matrix shift = dbias.columns(p * cols, cols), extra = dresidual.columns(p * cols, cols);
+      norm_backward_of_parts(workers, shape.parts, part(p, mean_view), dy.columns(p * cols, cols), sums.view(),
+                             {to(p), dweight.columns(p * cols, cols), centered ? &shift : nullptr,
+                              residual ? &extra : nullptr, accumulate});
+    }
+  }
+  void run_in_parts(Workers& workers, bool residual, bool accumulate) {
+    forward_in_parts(workers, y);
+    backward_in_parts(workers, residual, accumulate,
+                      [&](std::int64_t p) { return dx.columns(p * part_cols(), part_cols()); });
+  }
+
+  void run_whole_forward(Workers& workers) {
+    const Matrix mean_view = mean.view(), shift = bias.view();
+    norm_forward(workers, kNormEps, {x.view(), weight.view(), centered ? &mean_view : nullptr, rstd.view()},
+                 centered ? &shift : nullptr, y.view());
+  }
+  void run_whole_backward(Workers& workers, const Matrix* residual, bool accumulate) {
+    const Matrix mean_view = mean.view(), shift = dbias.view();
+    norm_backward(workers, {x.view(), weight.view(), centered ? &mean_view : nullptr, rstd.view()}, dy.view(),
+                  {dx.view(), dweight.view(), centered ? &shift : nullptr, residual, accumulate});
+  }
+  Scratch whole_scratch() const { return norm_backward_scratch(centered, shape.rows, shape.cols); }
+  void run_whole(Workers& workers, bool residual, bool accumulate) {
+    const Matrix extra = dresidual.view();
+    run_whole_forward(workers);
+    run_whole_backward(workers, residual ? &extra : nullptr, accumulate);
+  }
+};
+
+struct NormReference {
+  Values y, mean, rstd, dx, dweight, dbias;
+};
+
+/// All results in double precision, without a mean and a bias unless the norm is centered.
+NormReference in_double(NormCase& norm, bool residual, bool accumulate) {
+  const Values x = norm.x.values(), weight = norm.weight.values(), bias = norm.bias.values(), dy = norm.dy.values();
+  const std::size_t cols = weight.size(), rows = x.size() / cols;
+  const auto n = static_cast<double>(cols);
+  NormReference result{Values(x.size()), Values(rows), Values(rows), Values(x.size()), Values(cols), Values(cols)};
+  if (accumulate) result.dweight = norm.dweight.values(), result.dbias = norm.dbias.values();
+  if (residual) result.dx = norm.dresidual.values();
+  for (std::size_t r = 0; r < rows; ++r) {
+    const double* in = x.data() + r * cols;
+    double center = 0, variance = 0, g_mean = 0, gx_mean = 0;
+    for (std::size_t c = 0; norm.centered && c < cols; ++c) center += in[c] / n;
+    for (std::size_t c = 0; c < cols; ++c) variance += (in[c] - center) * (in[c] - center) / n;
+    const double scale = 1.0 / std::sqrt(variance + static_cast<double>(kNormEps));
+    result.mean[r] = center, result.rstd[r] = scale;
+    for (std::size_t c = 0; c < cols; ++c) {
+      const double normal = (in[c] - center) * scale, d = dy[r * cols + c];
+      result.y[r * cols + c] = normal * weight[c] + (norm.centered ? bias[c] : 0.0);
+      g_mean += norm.centered ? d * weight[c] / n : 0.0;
+      gx_mean += d * weight[c] * normal / n;
+      result.dweight[c] += d * normal;
+      result.dbias[c] += d;
+    }
+    for (std::size_t c = 0; c < cols; ++c) {
+      const double normal = (in[c] - center) * scale;
+      result.dx[r * cols + c] += scale * (dy[r * cols + c] * weight[c] - g_mean - normal * gx_mean);
+    }
+  }
+  return result;
+}
+
+void expect_agreement(NormCase& norm, const NormReference& expected) {
+  const testing::Tolerance rounding = testing::tolerance_of(norm.x.view().dtype);
+  testing::expect_close(norm.y.values(), expected.y, rounding, "y");
+  testing::expect_close(norm.mean.values(), expected.mean, {1e-5, 1e-6}, "mean");
+  testing::expect_close(norm.rstd.values(), expected.rstd, {1e-5, 1e-6}, "rstd");
+  testing::expect_close(norm.dx.values(), expected.dx, rounding, "dx");
+  testing::expect_close(norm.dweight.values(), expected.dweight, {1e-5, 1e-4}, "dweight");
+  if (norm.centered) testing::expect_close(norm.dbias.values(), expected.dbias, {1e-5, 1e-4}, "dbias");
+}
+
+/// Tests of layer norms and RMS norms in both types.
+class NormKinds : public ::testing::TestWithParam<std::tuple<bool, DType>> {
+ protected:
+  bool centered() const { return std::get<0>(GetParam()); }
+  DType dtype() const { return std::get<1>(GetParam()); }
+};
+auto norm_kinds() {
+  return ::testing::Combine(::testing::Bool(), testing::both_float_types());
+}
+std::string norm_kind_name(const ::testing::TestParamInfo<std::tuple<bool, DType>>& info) {
+  return (std::get<0>(info.param) ? "layer_norm_" : "rms_norm_") + std::string(to_string(std::get<1>(info.param)));
+}
+
+class WholeNorms : public NormKinds {};
 
 TEST_P(WholeNorms, AgreeWithDoublePrecision) {
-  for (const testing::NormShape& shape : {testing::NormShape{1, 1, 1, 0},
-                                          {1, 5, 1, 0},
-                                          {3, 17, 1, 5},
-                                          {33, 49, 1, 3},
-                                          {70, 768, 1, 3},
-                                          {600, 130, 1, 1}}) {
+  for (const NormShape& shape :
+       {NormShape{1, 1, 1, 0}, {1, 5, 1, 0}, {3, 17, 1, 5}, {33, 49, 1, 3}, {70, 768, 1, 3}, {600, 130, 1, 1}}) {
     for (int flags = 0; flags < 4; ++flags) {
       const bool residual = (flags & 1) != 0, accumulate = (flags & 2) != 0;
-      testing::NormCase norm(centered(), dtype(), shape, testing::normal_values(shape.rows * shape.cols, 1, 2.0));
-      const testing::NormReference expected = testing::in_double(norm, residual, accumulate);
+      NormCase norm(centered(), dtype(), shape, testing::normal_values(shape.rows * shape.cols, 1, 2.0));
+      const NormReference expected = in_double(norm, residual, accumulate);
       testing::run_on_one_and_three_threads(norm.whole_scratch(), norm.outputs(),
                                             [&](Workers& workers) { norm.run_whole(workers, residual, accumulate); });
-      testing::expect_agreement(norm, expected);
+      expect_agreement(norm, expected);
     }
   }
 }
@@ -39,15 +191,15 @@ TEST_P(WholeNorms, AgreeWithDoublePrecision) {
 TEST_P(WholeNorms, KeepAccuracyFarFromZero) {
   Values values = testing::normal_values(256, 1);
   for (double& value : values) value = 1000.0 + 4.0 * std::round(value * 8.0);  // exact in bf16
-  testing::NormCase norm(centered(), dtype(), {1, 256, 1, 0}, values);
-  const testing::NormReference expected = testing::in_double(norm, false, false);
+  NormCase norm(centered(), dtype(), {1, 256, 1, 0}, values);
+  const NormReference expected = in_double(norm, false, false);
   Workers workers(1);
   norm.run_whole_forward(workers);
   testing::expect_close(norm.y.values(), expected.y, testing::tolerance_of(dtype(), 1e-5));
 }
 
 TEST_P(WholeNorms, BackwardMayWriteOverItsResidual) {
-  testing::NormCase apart(centered(), dtype(), {20, 40, 1, 0}, testing::normal_values(800, 1)), in_place = apart;
+  NormCase apart(centered(), dtype(), {20, 40, 1, 0}, testing::normal_values(800, 1)), in_place = apart;
   Workers workers(1);
   workers.reserve(apart.whole_scratch());
   apart.run_whole(workers, true, false);
@@ -58,23 +210,22 @@ TEST_P(WholeNorms, BackwardMayWriteOverItsResidual) {
   EXPECT_EQ(in_place.dx.bytes(), apart.dx.bytes());
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, WholeNorms, testing::norm_kinds(), testing::norm_kind_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, WholeNorms, norm_kinds(), norm_kind_name);
 
-class NormParts : public testing::NormKinds {};
+class NormParts : public NormKinds {};
 
-constexpr std::array<testing::NormShape, 7> kShapes = {
+constexpr std::array<NormShape, 7> kShapes = {
     {{1, 1, 1, 0}, {3, 17, 1, 5}, {3, 34, 2, 3}, {5, 3, 3, 0}, {33, 147, 3, 1}, {70, 768, 2, 4}, {600, 390, 3, 0}}};
 
 TEST_P(NormParts, AgreeWithDoublePrecisionAndWithWholeRows) {
-  for (const testing::NormShape& shape : kShapes) {
+  for (const NormShape& shape : kShapes) {
     for (int flags = 0; flags < 4; ++flags) {
       const bool residual = (flags & 1) != 0, accumulate = (flags & 2) != 0;
-      testing::NormCase norm(centered(), dtype(), shape, testing::normal_values(shape.rows * shape.cols, 1, 2.0)),
-          whole = norm;
-      const testing::NormReference expected = testing::in_double(norm, residual, accumulate);
+      NormCase norm(centered(), dtype(), shape, testing::normal_values(shape.rows * shape.cols, 1, 2.0)), whole = norm;
+      const NormReference expected = in_double(norm, residual, accumulate);
       testing::run_on_one_and_three_threads(
           norm.scratch(), norm.outputs(), [&](Workers& workers) { norm.run_in_parts(workers, residual, accumulate); });
-      testing::expect_agreement(norm, expected);
+      expect_agreement(norm, expected);
       Workers workers(1);
       workers.reserve(whole.whole_scratch());
       whole.run_whole(workers, residual, accumulate);
@@ -97,8 +248,8 @@ TEST_P(NormParts, KeepAccuracyFarFromZeroAndFromEachOther) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = 1000.0 + 16.0 * static_cast<double>(i % 192 / 64) + 4.0 * std::round(values[i] * 8.0);
   }
-  testing::NormCase norm(centered(), dtype(), {2, cols, 3, 0}, values);
-  const testing::NormReference expected = testing::in_double(norm, false, false);
+  NormCase norm(centered(), dtype(), {2, cols, 3, 0}, values);
+  const NormReference expected = in_double(norm, false, false);
   Workers workers(1);
   workers.reserve(norm.scratch());
   norm.run_in_parts(workers, false, false);
@@ -109,46 +260,21 @@ TEST_P(NormParts, KeepAccuracyFarFromZeroAndFromEachOther) {
 }
 
 TEST_P(NormParts, MayWriteOverTheirInputs) {
-  const testing::NormShape shape{20, 40, 2, 0};
-  testing::NormCase apart(centered(), dtype(), shape, testing::normal_values(800, 1)), in_place = apart;
+  NormCase apart(centered(), dtype(), {20, 40, 2, 0}, testing::normal_values(800, 1));
   Workers workers(1);
   workers.reserve(apart.scratch());
   apart.run_in_parts(workers, true, false);
-  in_place.run_in_parts(workers, true, false);  // for mean and rstd
-
-  const std::int64_t cols = shape.cols / 2;
-  Tensor statistics(DType::f32, 40, centered() ? 2 : 1), sums(DType::f32, 20, centered() ? 2 : 1), other = sums;
-  const Matrix mean = in_place.mean.view();
-  const auto part = [&](std::int64_t p) {
-    return NormTensors{in_place.x.columns(p * cols, cols), in_place.weight.columns(p * cols, cols),
-                       centered() ? &mean : nullptr, in_place.rstd.view()};
-  };
-  norm_backward_sums(workers, part(0), in_place.dy.columns(0, cols), sums.view());
-  norm_backward_sums(workers, part(1), in_place.dy.columns(cols, cols), other.view());
-  sums.assign(testing::plus(sums.values(), other.values()));
-  const Matrix extra = in_place.dresidual.columns(0, cols), added = in_place.dresidual.columns(cols, cols);
-  const Matrix dbias = in_place.dbias.columns(0, cols);
-  const Matrix* dbias_if = centered() ? &dbias : nullptr;
-  const Matrix dweight = in_place.dweight.columns(0, cols);
-  norm_backward_of_parts(workers, 2, part(0), in_place.dy.columns(0, cols), sums.view(),
-                         {extra, dweight, dbias_if, &extra, false});
-  norm_backward_of_parts(workers, 2, part(1), in_place.dy.columns(cols, cols), sums.view(),
-                         {in_place.dy.columns(cols, cols), dweight, dbias_if, &added, false});
-  for (std::int64_t p = 0; p < 2; ++p) {
-    norm_statistics(workers, centered(), in_place.x.columns(p * cols, cols),
-                    testing::rows_of(statistics.view(), p * 20, 20));
-  }
-  for (std::int64_t p = 0; p < 2; ++p) {
-    const Matrix bias = in_place.bias.columns(p * cols, cols);
-    norm_forward_of_parts(workers, 2, testing::kNormEps, part(p), centered() ? &bias : nullptr, statistics.view(),
-                          in_place.x.columns(p * cols, cols));
-  }
+  NormCase in_place = apart;
+  in_place.backward_in_parts(workers, true, false, [&](std::int64_t p) {
+    return p == 0 ? in_place.dresidual.columns(0, 20) : in_place.dy.columns(20, 20);
+  });
+  in_place.forward_in_parts(workers, in_place.x);
   EXPECT_EQ(in_place.x.bytes(), apart.y.bytes());
   const Values over_residual = in_place.dresidual.values(), over_dy = in_place.dy.values(), dx = apart.dx.values();
   for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_EQ(i % 40 < 20 ? over_residual[i] : over_dy[i], dx[i]) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, NormParts, testing::norm_kinds(), testing::norm_kind_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, NormParts, norm_kinds(), norm_kind_name);
 
 constexpr float kHeadNormEps = 1e-6F;
 
@@ -200,5 +326,4 @@ TEST_P(HeadNorm, IsTheNormOfARowForEachHead) {
 INSTANTIATE_TEST_SUITE_P(Types, HeadNorm, testing::both_float_types(), testing::type_name);
 
 }  // namespace
-
 }  // namespace weft::cpu

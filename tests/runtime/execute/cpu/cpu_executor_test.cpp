@@ -44,44 +44,17 @@ struct Rank {
   Rank(comm::World& world, const std::shared_ptr<const graph::Graph>& graph, const Setting& setting,
        std::int64_t kept_steps = 1)
       : plan(agree_on_plan(world, {graph}, *policy_of(setting), {.compute_streams = setting.compute_streams})),
-        state(std::vector<const graph::Graph*>{graph.get()}),
-        executor(state, CommunicatorSet(world, channels_of(*plan)),
-                 {.rank = world.rank(), .threads = setting.threads, .kept_steps = kept_steps}),
-        handle(executor.load(plan)) {
+        state(std::array{graph}),
+        executor(make_cpu_executor(state, CommunicatorSet(world, channels_of(*plan)),
+                                   {.rank = world.rank(), .threads = setting.threads, .kept_steps = kept_steps})),
+        handle(executor->load(plan)) {
     testing::fill(*graph, state, world.rank());
   }
   std::shared_ptr<const plan::Plan> plan;
   State state;
-  CpuExecutor executor;
-  CpuExecutor::PlanHandle handle;
+  std::unique_ptr<Executor> executor;
+  Executor::PlanHandle handle;
 };
-
-// Every edge, also a policy's and the memory planner's, within a step and from the step before.
-void expect_order_in_time(const plan::Plan& plan, const std::vector<plan::StepTrace>& steps) {
-  const auto time_of = [&](const plan::StepTrace& trace, graph::TaskId task) {
-    const plan::Position at = plan.position[task.index()];
-    return trace.times[at.stream.index()][at.entry];
-  };
-  const auto check = [&](const graph::Edge& edge) {
-    for (std::size_t i = edge.distance; i < steps.size(); ++i) {
-      ASSERT_LE(time_of(steps[i - edge.distance], edge.from).end, time_of(steps[i], edge.to).begin)
-          << plan.graph->task(edge.from).name << " before " << plan.graph->task(edge.to).name;
-    }
-  };
-  for (const graph::Edge& edge : plan.graph->edges()) check(edge);
-  for (const graph::Edge& edge : plan.added_edges) check(edge);
-  for (const plan::StepTrace& step : steps) {
-    for (const auto& stream : step.times) {
-      std::int64_t last = step.begin;
-      for (const plan::TaskTime& time : stream) {
-        ASSERT_LE(last, time.begin);
-        ASSERT_LE(time.begin, time.end);
-        last = time.end;
-      }
-      ASSERT_LE(last, step.end);
-    }
-  }
-}
 
 // Runs three steps on every rank and compares state and times.
 void expect_reference(const std::shared_ptr<const graph::Graph>& graph, const std::vector<StateBytes>& expected,
@@ -94,10 +67,10 @@ void expect_reference(const std::shared_ptr<const graph::Graph>& graph, const st
     OddWorld hesitant = testing::hesitant_world(plain, setting.seed);
     comm::World& world = setting.seed == 0 ? plain : static_cast<comm::World&>(hesitant);
     Rank rank(world, graph, setting, kSteps);
-    for (int step = 0; step < kSteps; ++step) rank.executor.run(rank.handle, step);
+    for (int step = 0; step < kSteps; ++step) rank.executor->run(rank.handle, step);
     actual[static_cast<std::size_t>(world.rank())] = testing::bytes_of(*graph, rank.state);
-    expect_order_in_time(*rank.plan, rank.executor.traces(rank.handle));
-    EXPECT_EQ(rank.executor.last_trace(rank.handle).step, kSteps - 1);
+    testing::expect_order_in_time(*rank.plan, rank.executor->traces(rank.handle));
+    EXPECT_EQ(rank.executor->last_trace(rank.handle).step, kSteps - 1);
   });
   for (std::size_t rank = 0; rank < actual.size(); ++rank) {
     ASSERT_EQ(testing::difference(expected[rank], actual[rank]), "") << "rank " << rank;
@@ -161,7 +134,7 @@ TEST(CpuExecutor, SumsFlushDenormalsOnEveryThread) {
     for (int step = 0; step < 2; ++step) {
       const std::span<float> values = rank.state.get<float>("x");
       std::fill(values.begin(), values.end(), std::numeric_limits<float>::denorm_min());
-      std::thread([&] { rank.executor.run(rank.handle, step); }).join();
+      std::thread([&] { rank.executor->run(rank.handle, step); }).join();
       for (const float value : values) EXPECT_EQ(std::bit_cast<std::uint32_t>(value), 0U);
     }
   });
@@ -174,14 +147,12 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
                                                                    executable_graph(5, kRanks, {.tasks = 50}),
                                                                    executable_graph(5, kRanks, {.channels = 0})};
   // The first tensors are equal in all three, as the seed and the number of tensors are.
-  std::vector<const graph::Graph*> pointers;
-  for (const auto& graph : graphs) pointers.push_back(graph.get());
   std::vector<std::vector<StateBytes>> results;
   for (const bool one_stream : {true, false}) {
     std::vector<StateBytes> states(kRanks);
     testing::on_ranks(kRanks, [&](comm::World& plain) {
       OddWorld world = testing::hesitant_world(plain, 3);
-      const State state(pointers);
+      const State state(graphs);
       std::vector<std::shared_ptr<const plan::Plan>> plans;
       std::vector<graph::Channel> channels;
       for (std::size_t i = 0; i < graphs.size(); ++i) {
@@ -192,18 +163,19 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
                                    : agree_on_plan(world, {graphs[i]}, random, {.compute_streams = streams}));
         for (const graph::Channel channel : channels_of(*plans.back())) channels.push_back(channel);
       }
-      CpuExecutor executor(state, CommunicatorSet(world, channels), {.rank = world.rank(), .kept_steps = 2});
-      for (const auto& plan : plans) executor.load(plan);
-      for (const graph::Graph* graph : pointers) testing::fill(*graph, state, world.rank());
+      const auto executor =
+          make_cpu_executor(state, CommunicatorSet(world, channels), {.rank = world.rank(), .kept_steps = 2});
+      for (const auto& plan : plans) executor->load(plan);
+      for (const auto& graph : graphs) testing::fill(*graph, state, world.rank());
       std::int64_t step = 0;
       for (int round = 0; round < 3; ++round) {
-        for (const std::size_t plan : {0U, 1U, 2U, 0U, 1U, 2U, 2U, 1U, 0U, 0U}) executor.run(plan, step++);
+        for (const std::size_t plan : {0U, 1U, 2U, 0U, 1U, 2U, 2U, 1U, 0U, 0U}) executor->run(plan, step++);
       }
-      EXPECT_EQ(executor.traces(2).size(), 2U);
-      EXPECT_EQ(executor.traces(2)[0].step, 25);
-      EXPECT_EQ(executor.traces(2)[1].step, 26);
-      EXPECT_EQ(executor.last_trace(0).step, 29);
-      for (const graph::Graph* graph : pointers) {
+      EXPECT_EQ(executor->traces(2).size(), 2U);
+      EXPECT_EQ(executor->traces(2)[0].step, 25);
+      EXPECT_EQ(executor->traces(2)[1].step, 26);
+      EXPECT_EQ(executor->last_trace(0).step, 29);
+      for (const auto& graph : graphs) {
         states[static_cast<std::size_t>(world.rank())].merge(testing::bytes_of(*graph, state));
       }
     });
@@ -222,10 +194,10 @@ TEST(CpuExecutor, EveryEntryCountsAsProgress) {
     std::atomic<bool> done{false};
     std::atomic<std::uint64_t> most{0};
     std::thread observer([&] {
-      while (!done) most = std::max(most.load(), rank.executor.status().completed);
+      while (!done) most = std::max(most.load(), rank.executor->status().completed);
     });
     std::uint64_t steps = 0;
-    for (; steps < 1'000'000 && most <= 2 * graph->tasks().size(); ++steps) rank.executor.run(rank.handle);
+    for (; steps < 1'000'000 && most <= 2 * graph->tasks().size(); ++steps) rank.executor->run(rank.handle);
     done = true;
     observer.join();
     EXPECT_LE(most, steps * graph->tasks().size());
@@ -238,9 +210,9 @@ TEST(CpuExecutor, WithoutKeptStepsThereIsNoTrace) {
   const auto expected = testing::reference_states(graph, 2, 3);
   testing::on_ranks(2, [&](comm::World& world) {
     Rank rank(world, graph, {.compute_streams = 2}, 0);
-    for (int step = 0; step < 3; ++step) rank.executor.run(rank.handle, step);
-    EXPECT_TRUE(rank.executor.traces(rank.handle).empty());
-    EXPECT_THROW(rank.executor.last_trace(rank.handle), std::logic_error);
+    for (int step = 0; step < 3; ++step) rank.executor->run(rank.handle, step);
+    EXPECT_TRUE(rank.executor->traces(rank.handle).empty());
+    EXPECT_THROW(rank.executor->last_trace(rank.handle), std::logic_error);
     const auto actual = testing::bytes_of(*graph, rank.state);
     EXPECT_EQ(testing::difference(expected[static_cast<std::size_t>(world.rank())], actual), "");
   });
@@ -251,20 +223,20 @@ TEST(CpuExecutor, StatusAndDescriptionMayBeAskedWhileItRuns) {
   testing::on_ranks(2, [&](comm::World& plain) {
     OddWorld world = testing::hesitant_world(plain, 9);
     Rank rank(world, graph, {.compute_streams = 2, .policy = "random", .seed = 1});
-    EXPECT_EQ(rank.executor.describe(), "rank " + std::to_string(world.rank()) + ": between steps");
+    EXPECT_EQ(rank.executor->describe(), "rank " + std::to_string(world.rank()) + ": between steps");
     std::atomic<bool> done{false};
     std::size_t running = 0;
     std::thread observer([&] {
       while (!done) {
-        const std::string text = rank.executor.describe();
-        if (rank.executor.status().running) running += text.find("stream compute0: ") != std::string::npos ? 1U : 0U;
+        const std::string text = rank.executor->describe();
+        if (rank.executor->status().running) running += text.find("stream compute0: ") != std::string::npos ? 1U : 0U;
       }
     });
-    for (int step = 0; step < 10; ++step) rank.executor.run(rank.handle, step);
+    for (int step = 0; step < 10; ++step) rank.executor->run(rank.handle, step);
     done = true;
     observer.join();
     EXPECT_GT(running, 0U);
-    EXPECT_FALSE(rank.executor.status().running);
+    EXPECT_FALSE(rank.executor->status().running);
   });
 }
 
@@ -277,13 +249,13 @@ TEST(CpuExecutorFailure, ARankThatThrowsEndsTheOthers) {
       const testing::RanksEnd end = testing::end_of_ranks(ranks, [&](comm::World& world) {
         Rank rank(world, graph, {.ranks = ranks, .compute_streams = streams, .policy = "random", .seed = 2});
         try {
-          rank.executor.run(rank.handle);
+          rank.executor->run(rank.handle);
           if (world.rank() == 1) throw RuntimeFault("disk full");
-          rank.executor.run(rank.handle);
+          rank.executor->run(rank.handle);
         } catch (const comm::PeerLost&) {
           ++lost;
-          EXPECT_FALSE(rank.executor.status().running);
-          EXPECT_THROW(rank.executor.run(rank.handle), std::logic_error);
+          EXPECT_FALSE(rank.executor->status().running);
+          EXPECT_THROW(rank.executor->run(rank.handle), std::logic_error);
           throw;
         }
       });
@@ -310,7 +282,7 @@ TEST(CpuExecutorFailure, ABrokenCollectiveEndsEveryRank) {
       OddWorld world(plain, make);
       Rank rank(world, graph, {.ranks = 3, .compute_streams = 3, .threads = 2, .policy = "random", .seed = 5});
       try {
-        for (int step = 0; step < 1000; ++step) rank.executor.run(rank.handle, step);
+        for (int step = 0; step < 1000; ++step) rank.executor->run(rank.handle, step);
       } catch (const comm::PeerLost&) {
         ++lost;
         throw;
@@ -328,26 +300,25 @@ TEST(CpuExecutorFailure, ABrokenCollectiveEndsEveryRank) {
 
 TEST(CpuExecutor, RefusesWhatItCantRun) {
   testing::ToyGraph toy;
-  toy.add({"reduce",
-           graph::AllReduce{graph::Channel::data, 1, 4},
-           {graph::read_write(toy.tensor("x", 4, graph::Role::parameter)), graph::write(toy.tensor("w", 0))}});
+  toy.add("reduce", graph::AllReduce{graph::Channel::data, 1, 4},
+          {graph::read_write(toy.tensor("x", 4, graph::Role::parameter)), graph::write(toy.tensor("w", 0))});
   const auto graph = toy.build();
   testing::on_ranks(1, [&](comm::World& world) {
     const auto plan = agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
-    const State state(std::vector<const graph::Graph*>{graph.get()});
-    CpuExecutor without(state, CommunicatorSet(world, {}), {});
-    EXPECT_THROW(without.load(plan), std::logic_error);
+    const State state(std::array{graph});
+    const auto without = make_cpu_executor(state, CommunicatorSet(world, {}), {});
+    EXPECT_THROW(without->load(plan), std::logic_error);
 
     const std::vector<graph::Channel> channels = {graph::Channel::data};
-    CpuExecutor executor(state, CommunicatorSet(world, channels), {});
+    const auto executor = make_cpu_executor(state, CommunicatorSet(world, channels), {});
     auto backwards = std::make_shared<plan::Plan>(*plan);
     std::reverse(backwards->streams.begin(), backwards->streams.end());
-    EXPECT_THROW(executor.load(backwards), std::logic_error);
-    const auto handle = executor.load(plan);
-    EXPECT_THROW(executor.last_trace(handle), std::logic_error);
-    EXPECT_TRUE(executor.traces(handle).empty());
-    executor.run(handle);
-    EXPECT_THROW(executor.load(plan), std::logic_error);
+    EXPECT_THROW(executor->load(backwards), std::logic_error);
+    const auto handle = executor->load(plan);
+    EXPECT_THROW(executor->last_trace(handle), std::logic_error);
+    EXPECT_TRUE(executor->traces(handle).empty());
+    executor->run(handle);
+    EXPECT_THROW(executor->load(plan), std::logic_error);
   });
 }
 

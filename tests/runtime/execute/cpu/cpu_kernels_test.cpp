@@ -1,7 +1,9 @@
-// Products, attention and the loss of a vocabulary in parts through PreparedTask: packed weights, epilogues, units.
+// Operations through PreparedTask: products of packed weights and with epilogues, the run's unit, and the order of
+// arguments.
 //
-// tests/gpu/cuda_tasks_test.cpp compares the other operations, as PreparedTask runs them, with the GPU's kernels, and
-// tests/kernels the kernels' arithmetic with references.
+// tests/gpu/cuda_tasks_test.cpp compares every operation, as PreparedTask runs it, with the GPU's kernels. Where CUDA's
+// headers aren't, references of whole models (tests/train/model_numerics_test.cpp) have norms, attention, activations
+// and losses. tests/kernels has the kernels' arithmetic.
 #include "runtime/execute/cpu/cpu_kernels.h"
 
 #include <gtest/gtest.h>
@@ -59,22 +61,6 @@ void directly(const Kernel& kernel) {
 void expect_same(const std::vector<Tensor*>& found, const std::vector<Tensor*>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(found[i]->bytes(), expected[i]->bytes()) << i;
 }
-
-// The arguments after the operation, which must have the bits that `kernel` gives them.
-template <class Kernel>
-std::vector<Tensor> after(const graph::Operation& operation, const std::vector<Tensor>& arguments,
-                          const Kernel& kernel) {
-  std::vector<Tensor> found = arguments, expected = arguments;
-  std::vector<Tensor*> pointers;
-  std::vector<Matrix> views;
-  for (Tensor& argument : found) pointers.push_back(&argument);
-  for (Tensor& argument : expected) views.push_back(argument.view());
-  run(operation, pointers);
-  directly([&](Workers& workers) { kernel(workers, views); });
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].bytes(), expected[i].bytes()) << i;
-  return found;
-}
-using Views = std::vector<Matrix>;
 
 TEST(CpuKernels, Gemm) {
   Tensor a = random(5, 3, 1), b = random(4, 5, 2), bias = random(1, 4, 3), c = random(3, 4, 4);
@@ -168,21 +154,65 @@ TEST(CpuKernels, VocabularyInParts) {
   const std::int64_t rows = 3, cols = 4, vocab = 6, parts = 2;  // the second part has two tokens
   Tensor logits = random(rows, cols, 1), ids = tokens({1, -1, 5}), second = position(1), own = empty(rows, 3);
   Tensor losses = empty(1, rows), scale(DType::f32, 1, 1, Values{0.5}), untouched = logits;
-  own = after(graph::VocabStatistics{rows, cols, vocab}, {logits, ids, second, own},
-              [&](Workers& workers, const Views& v) {
-                cpu::vocab_statistics(workers, {1, vocab}, v[0], v[1], v[3]);
-              })[3];
+  Tensor logits2 = logits, own2 = own, losses2 = losses;
+  run(graph::VocabStatistics{rows, cols, vocab}, {&logits, &ids, &second, &own});
   Values both = {0.5, 2, 0.25, 1, 2, -9, 0.75, 3, -9};
   for (double value : own.values()) both.push_back(value);
   Tensor statistics(DType::f32, parts * rows, 3, both);
   run(graph::VocabCrossEntropy{rows, cols, vocab, parts, false}, {&logits, &ids, &second, &statistics, &losses});
   EXPECT_EQ(logits.bytes(), untouched.bytes());
-  auto with_gradient =
-      after(graph::VocabCrossEntropy{rows, cols, vocab, parts, true},
-            {logits, ids, second, statistics, empty(1, rows), scale}, [&](Workers& workers, const Views& v) {
-              cpu::vocab_cross_entropy(workers, {1, vocab}, parts, v[0], v[1], v[3], v[4], &v[5]);
-            });
-  EXPECT_EQ(with_gradient[4].values(), losses.values());
+  const Values plain = losses.values();
+  run(graph::VocabCrossEntropy{rows, cols, vocab, parts, true}, {&logits, &ids, &second, &statistics, &losses, &scale});
+  directly([&](Workers& workers) {
+    const Matrix factor = scale.view();
+    cpu::vocab_statistics(workers, {1, vocab}, logits2.view(), ids.view(), own2.view());
+    cpu::vocab_cross_entropy(workers, {1, vocab}, parts, logits2.view(), ids.view(), statistics.view(), losses2.view(),
+                             &factor);
+  });
+  expect_same({&own, &logits, &losses}, {&own2, &logits2, &losses2});
+  EXPECT_EQ(losses.values(), plain);
+}
+
+// By numbers that tell arguments apart.
+TEST(CpuKernels, SmallOperationsTakeTheirArgumentsInOrder) {
+  const auto floats = [](std::int64_t rows, const Values& values) {
+    return Tensor(DType::f32, rows, std::ssize(values) / rows, values);
+  };
+  const Tensor ids = tokens({2, 0, 3, 1}), shard = floats(2, {5, 6, 7, 8}), zeros = floats(4, Values(8));
+  const Tensor wpe = floats(3, {10, 20, 30, 40, 50, 60}), dout = floats(4, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Tensor square = floats(2, {1, 2, 3, 4}), wide = floats(2, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  const Tensor losses = floats(1, {1, 2}), some = tokens({1, -1}), sums = floats(1, {100, 10});
+  struct Case {
+    graph::Operation operation;
+    std::vector<Tensor> arguments;
+    std::size_t result;
+    Values expected;
+  };
+  const std::vector<Case> cases = {
+      {graph::BiasGradient{2, 2, true}, {square, floats(1, {10, 20})}, 1, {14, 26}},
+      {graph::AddBias{2, 2}, {square, floats(1, {10, 20}), position(0)}, 0, {11, 22, 13, 24}},
+      {graph::AddBias{2, 2}, {square, floats(1, {10, 20}), position(1)}, 0, {1, 2, 3, 4}},
+      {graph::TakeColumns{2, 2, 3, 2}, {wide, position(2), empty(2, 2)}, 2, {3, 4, 9, 10}},
+      {graph::PutColumns{2, 2, 3, 2}, {square, position(3), empty(2, 6)}, 2, {0, 0, 1, 2, 0, 0, 0, 0, 3, 4, 0, 0}},
+      {graph::EmbeddingForward{4, 2, 2, 2, true, true, true},
+       {ids, shard, wpe, zeros, position(1), position(1)},
+       3,
+       {35, 46, 0, 0, 37, 48, 0, 0}},
+      {graph::EmbeddingBackward{4, 2, 2, true, true}, {ids, dout, shard, position(1)}, 2, {6, 8, 12, 14}},
+      {graph::PositionBackward{4, 2, 2, 3, true}, {dout, wpe}, 1, {16, 28, 40, 52, 50, 60}},
+      {graph::Add{4}, {square, square, empty(2, 2)}, 2, {2, 4, 6, 8}},
+      {graph::Scale{4, -0.5F}, {square, empty(2, 2)}, 1, {-0.5, -1, -1.5, -2}},
+      {graph::SelectRow{2, 2}, {square, position(3), empty(1, 2)}, 2, {3, 4}},
+      {graph::LossSum{2, true, true}, {losses, some, sums, position(0)}, 2, {103, 11}},
+      {graph::LossSum{2, true, true}, {losses, some, sums, position(3)}, 2, {100, 10}},
+      {graph::SumSquares{2, true}, {losses, empty(1, 1), position(0)}, 1, {5}},
+      {graph::SumSquares{2, true}, {losses, empty(1, 1), position(3)}, 1, {0}}};
+  for (Case each : cases) {
+    std::vector<Tensor*> arguments;
+    for (Tensor& argument : each.arguments) arguments.push_back(&argument);
+    run(each.operation, arguments);
+    EXPECT_EQ(each.arguments[each.result].values(), each.expected) << graph::kind_name(each.operation);
+  }
 }
 
 // A run that converts bf16 reads weights packed as floats, but not weights packed as pairs.

@@ -1,10 +1,11 @@
-// The report for a watchdog about streams in the middle of a step; collectives start when their waits hold, and advance
-// at every poll; batches: every entry once and in order, waits before
-// first entries only, signals after last entries only.
+// A step that a test moves by hand: its report for a watchdog, and collectives, which start when their waits hold and
+// advance at every poll. Batches have every entry once and in order, waits before their first entries alone, and
+// signals after their last entries alone.
 #include "runtime/execute/cpu/cpu_plan.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -21,7 +22,7 @@
 namespace weft::execute {
 namespace {
 
-// A loaded plan of one rank whose streams a test moves by hand: a, a sum of its result, and b, which reads that.
+// A loaded plan of one rank whose streams a test moves by hand: a, a sum of its result, and b, which reads the sum.
 //   compute0   a . . . b
 //   data         sum
 struct LoadedToy {
@@ -40,15 +41,14 @@ struct LoadedToy {
     testing::ToyGraph toy;
     const graph::View x = toy.tensor("x", 1, graph::Role::parameter), y = toy.tensor("y", 1, graph::Role::parameter);
     toy.compute("a", {graph::read(x), graph::read(x), graph::write(x)});
-    toy.add({"sum",
-             graph::AllReduce{graph::Channel::data, 1, 1},
-             {graph::read_write(x), graph::write(toy.tensor("w", 0))}});
+    toy.add("sum", graph::AllReduce{graph::Channel::data, 1, 1},
+            {graph::read_write(x), graph::write(toy.tensor("w", 0))});
     toy.compute("b", {graph::read(x), graph::read(x), graph::write(y)});
     return toy.build();
   }
 
   const std::shared_ptr<const graph::Graph> graph = toy();
-  const State state{std::vector<const graph::Graph*>{graph.get()}};
+  const State state{std::array{graph}};
   CpuPlan loaded;
 };
 
@@ -154,14 +154,7 @@ TEST(StreamBatches, AreCutBeforeWaitsAndBehindSignals) {
   toy.compute("e", {graph::read(z)});
   toy.compute("f", {graph::read(z)});
   const auto graph = toy.build();
-  plan::Order order = testing::order_of(*graph, 2,
-                                        {{"a", "compute0"},
-                                         {"b", "compute0"},
-                                         {"c", "compute1"},
-                                         {"d", "compute1"},
-                                         {"e", "compute0"},
-                                         {"f", "compute0"}});
-  const plan::Plan plan = plan::make_plan(graph, order, "by hand");
+  const plan::Plan plan = testing::plan_in(graph, "a b c@1 d@1 e f");
   EXPECT_NE(batches_text(plan, 0).find("a! b (1:2)ef!"), std::string::npos) << batches_text(plan, 0);
   EXPECT_EQ(batches_text(plan, 1).find("(0:1)c"), 0U) << batches_text(plan, 1);
 }

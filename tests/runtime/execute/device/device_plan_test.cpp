@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -94,12 +95,12 @@ TEST_F(ThreeTasks, OnlyTheFirstWaitsAndOnlyTheLastSignals) {
   EXPECT_EQ(runs(), "[=.");
 }
 
-// Rows of so many bytes, at an address, so far apart.
+// `count` rows of `bytes` at an address, `apart` bytes from begin to begin.
 graph::View rows(std::int64_t address, std::int64_t bytes, std::int64_t apart = 100, std::int64_t count = 1) {
   return {{}, 1'000'000 + address, count, bytes, apart};
 }
 
-// A task reads the tensor whose bytes the other task's tensor reuses, for which the graph has no edge.
+// A task writes a tensor in the bytes of a tensor that the other task reads, for which the graph has no edge.
 TEST_F(ThreeTasks, SharedBytesKeepTheirOrder) {
   const auto touches = [](std::int64_t reads, std::int64_t writes) {
     return std::vector<Touch>{{rows(reads, 10), false}, {rows(writes, 10), true}};
@@ -178,7 +179,7 @@ TEST(Transfers, InputsGoThereAndWrittenScalarsComeBack) {
                     weight = toy.tensor("weight", 3, graph::Role::parameter);
   toy.compute("a", {graph::read(in), graph::read(weight), graph::write(loss)});
   const auto graph = toy.build();
-  const State state(std::vector<const graph::Graph*>{graph.get()});
+  const State state(std::array{graph});
   const auto device = testing::make_fake_device();
   std::byte* const on_device = device->allocate(state.bytes());
   const Transfers transfers = find_transfers(*graph, state, on_device, *device);
@@ -196,7 +197,7 @@ TEST(Transfers, ACopyHoldsWhatTheHostHad) {
   const graph::View in = toy.tensor("in", 2, graph::Role::input), other = toy.tensor("other", 1, graph::Role::input);
   toy.compute("a", {graph::read(in), graph::read(other), graph::write(in), graph::write(other)});
   const auto graph = toy.build();
-  const State state(std::vector<const graph::Graph*>{graph.get()});
+  const State state(std::array{graph});
   const auto device = testing::make_fake_device();
   const Transfers transfers = find_transfers(*graph, state, device->allocate(state.bytes()), *device);
   const auto write_all = [&](float first) {

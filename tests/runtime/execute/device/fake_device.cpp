@@ -41,7 +41,7 @@ execute::Touch touch(const void* memory, std::int64_t bytes, bool writes) {
 // least t at s.
 using VectorClock = std::vector<std::uint64_t>;
 
-// Finds bytes that two pieces of work touch without an order between them. It has the accesses so far, without those
+// Finds bytes that two pieces of work touch without an order between them. It has the accesses so far, except the ones
 // that later accesses replace.
 class AccessLog {
  public:

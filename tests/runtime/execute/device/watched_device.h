@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/device_team.h"
 
 namespace weft::testing {
 
@@ -19,7 +19,7 @@ inline std::unique_ptr<execute::Executor> watched_executor(
     const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2, .graphs = true};
     return std::make_shared<execute::DeviceTeam>(make_device([asked] { (*asked)(); }), world.size(), grid, options);
   });
-  auto executor = std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+  auto executor = execute::make_device_executor(std::move(team), world, state);
   if (world.rank() == 0) {
     *asked = [watched = executor.get(), &looks] {
       watched->status();

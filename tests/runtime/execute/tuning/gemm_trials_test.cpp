@@ -11,31 +11,41 @@
 namespace weft::execute {
 namespace {
 
-GemmVerdict choose(const std::vector<double>& seconds, const GemmTrialOptions& options = {}) {
-  return choose_candidate(
+GemmMethod method(std::size_t candidate) {
+  return DeviceGemmMethod{std::string(1 + candidate, 'a')};
+}
+
+GemmTrial choose_of(std::size_t candidates, const GemmTimer& timer, const GemmTrialOptions& options = {}) {
+  std::vector<GemmMethod> methods;
+  for (std::size_t i = 0; i < candidates; ++i) methods.push_back(method(i));
+  return choose_method({}, methods, timer, options);
+}
+
+GemmTrial choose(const std::vector<double>& seconds, const GemmTrialOptions& options = {}) {
+  return choose_of(
       seconds.size(), [&](std::size_t candidate) { return seconds[candidate]; }, options);
 }
 
 TEST(ChooseCandidate, TakesTheFastest) {
-  const GemmVerdict verdict = choose({1.0, 1.2, 0.9, 0.5, 0.8, 2.0, 0.7});
-  EXPECT_EQ(verdict.chosen, 3U);
-  EXPECT_DOUBLE_EQ(verdict.gain, 2.0);
-  EXPECT_DOUBLE_EQ(verdict.usual_seconds, 1.0);
-  EXPECT_DOUBLE_EQ(verdict.chosen_seconds, 0.5);
+  const GemmTrial trial = choose({1.0, 1.2, 0.9, 0.5, 0.8, 2.0, 0.7});
+  EXPECT_EQ(trial.chosen, method(3));
+  EXPECT_DOUBLE_EQ(trial.gain, 2.0);
+  EXPECT_DOUBLE_EQ(trial.usual_seconds, 1.0);
+  EXPECT_DOUBLE_EQ(trial.chosen_seconds, 0.5);
 }
 
 TEST(ChooseCandidate, KeepsTheDefaultWithoutAGainWorthIt) {
-  EXPECT_EQ(choose({1.0, 0.98, 0.99}).chosen, 0U);
-  EXPECT_EQ(choose({1.0, 0.96}).chosen, 1U);
-  EXPECT_EQ(choose({1.0, 0.96}, {.least_gain = 0.1}).chosen, 0U);
-  EXPECT_EQ(choose({1.0, 1.5, 2.0}).chosen, 0U);
+  EXPECT_EQ(choose({1.0, 0.98, 0.99}).chosen, method(0));
+  EXPECT_EQ(choose({1.0, 0.96}).chosen, method(1));
+  EXPECT_EQ(choose({1.0, 0.96}, {.least_gain = 0.1}).chosen, method(0));
+  EXPECT_EQ(choose({1.0, 1.5, 2.0}).chosen, method(0));
 }
 
 TEST(ChooseCandidate, ADefaultAloneStays) {
-  const GemmVerdict verdict = choose({3.0});
-  EXPECT_EQ(verdict.chosen, 0U);
-  EXPECT_DOUBLE_EQ(verdict.usual_seconds, 3.0);
-  EXPECT_DOUBLE_EQ(verdict.gain, 1.0);
+  const GemmTrial trial = choose({3.0});
+  EXPECT_EQ(trial.chosen, method(0));
+  EXPECT_DOUBLE_EQ(trial.usual_seconds, 3.0);
+  EXPECT_DOUBLE_EQ(trial.gain, 1.0);
 }
 
 // The second of two candidates is faster until the final is over, and never again.
@@ -45,9 +55,9 @@ TEST(ChooseCandidate, LuckHasToRepeatItself) {
   const auto timer = [&](std::size_t candidate) {
     return candidate == 1 && calls[candidate]++ < options.rounds ? 0.5 : 1.0;
   };
-  const GemmVerdict verdict = choose_candidate(2, timer, options);
-  EXPECT_EQ(verdict.chosen, 0U);
-  EXPECT_DOUBLE_EQ(verdict.gain, 1.0);
+  const GemmTrial trial = choose_of(2, timer, options);
+  EXPECT_EQ(trial.chosen, method(0));
+  EXPECT_DOUBLE_EQ(trial.gain, 1.0);
 }
 
 // Much faster in six rounds of ten, slower in four: the median says yes, the rounds don't.
@@ -57,16 +67,16 @@ TEST(ChooseCandidate, AGainThatOftenFailsIsNone) {
     const int call = calls[candidate]++;
     return candidate == 0 ? 1.0 : (call % 10 < 6 ? 0.5 : 1.1);
   };
-  EXPECT_EQ(choose_candidate(2, timer, {.rounds = 10, .repeatable = 0.75}).chosen, 0U);
+  EXPECT_EQ(choose_of(2, timer, {.rounds = 10, .repeatable = 0.75}).chosen, method(0));
   calls.clear();
-  EXPECT_EQ(choose_candidate(2, timer, {.rounds = 10, .repeatable = 0.5}).chosen, 1U);
+  EXPECT_EQ(choose_of(2, timer, {.rounds = 10, .repeatable = 0.5}).chosen, method(1));
 }
 
 // A machine that slows down slows all of them: only the ratio within a round counts.
 TEST(ChooseCandidate, ADriftingMachineDoesNotDecide) {
   double drift = 1;
   const auto timer = [&](std::size_t candidate) { return (candidate == 2 ? 0.8 : 1.0) * (drift *= 1.01); };
-  EXPECT_EQ(choose_candidate(3, timer, {}).chosen, 2U);
+  EXPECT_EQ(choose_of(3, timer).chosen, method(2));
 }
 
 TEST(ProductsOf, CountsEachOnce) {
@@ -79,9 +89,8 @@ TEST(ProductsOf, CountsEachOnce) {
   builder.add_task({"turned", graph::Gemm{4, 8, 8, false, true}, {graph::read(x), graph::read(w), graph::write(z)}});
   builder.add_task({"sum", graph::Add{32}, {graph::read(y), graph::read(z), graph::write(x)}});
   builder.add_task({"again", graph::Gemm{4, 8, 8}, {graph::read(z), graph::read(w), graph::write(y)}});
-  const graph::Graph graph = std::move(builder).build();
-  const std::vector<const graph::Graph*> graphs = {&graph, &graph};
-  const std::vector<GemmUse> uses = products_of(graphs);
+  const auto graph = std::make_shared<const graph::Graph>(std::move(builder).build());
+  const std::vector<GemmUse> uses = products_of(std::array{graph, graph});
   ASSERT_EQ(uses.size(), 2U);
   EXPECT_EQ(uses[0].tasks, 4);
   EXPECT_EQ(uses[1].tasks, 2);

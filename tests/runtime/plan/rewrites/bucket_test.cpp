@@ -10,22 +10,8 @@ using testing::place_of;
 using testing::ReductionToy;
 using testing::rewritten;
 
-// Each gradient is written, reduced and read; 16 floats are 64 bytes.
-std::shared_ptr<const graph::Graph> gradients(const std::vector<std::int64_t>& sizes) {
-  ReductionToy toy;
-  std::vector<graph::View> views;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const std::string name = "g" + std::to_string(i);
-    views.push_back(toy.tensor(name, sizes[i], graph::Role::gradient));
-    toy.compute("make" + std::to_string(i), {graph::write(views.back())});
-    toy.reduce("reduce" + std::to_string(i), views.back());
-  }
-  for (std::size_t i = 0; i < sizes.size(); ++i) toy.compute("use" + std::to_string(i), {graph::read(views[i])});
-  return toy.build();
-}
-
 TEST(Bucket, TensorsLieSideBySideAndOneMessageReducesThem) {
-  const auto graph = rewritten(gradients({16, 32, 16}), "bucket");
+  const auto graph = rewritten(testing::gradients({16, 32, 16}), "bucket");
   EXPECT_EQ(names_of(*graph), (Names{"make0", "make1", "make2", "reduce2.bucket", "use0", "use1", "use2"}));
   const graph::Task& reduce = testing::task_of(*graph, "reduce2.bucket");
   EXPECT_EQ(std::get<graph::AllReduce>(reduce.operation).count, 64);
@@ -40,13 +26,13 @@ TEST(Bucket, TensorsLieSideBySideAndOneMessageReducesThem) {
 }
 
 TEST(Bucket, BytesLimitIt) {
-  const auto graph = rewritten(gradients({16, 16, 16, 64, 16}), "bucket=128");
+  const auto graph = rewritten(testing::gradients({16, 16, 16, 64, 16}), "bucket=128");
   EXPECT_EQ(names_of(*graph), (Names{"make0", "make1", "reduce1.bucket", "make2", "reduce2", "make3", "reduce3",
                                      "make4", "reduce4", "use0", "use1", "use2", "use3", "use4"}));
 }
 
 TEST(Bucket, OneTensorOfAnOddSizeJoinsAsTheLast) {
-  const auto graph = rewritten(gradients({7, 16, 5, 32}), "bucket");
+  const auto graph = rewritten(testing::gradients({7, 16, 5, 32}), "bucket");
   EXPECT_EQ(names_of(*graph), (Names{"make0", "make1", "reduce1.bucket", "make2", "make3", "reduce3.bucket", "use0",
                                      "use1", "use2", "use3"}));
   EXPECT_EQ(place_of(*graph, "make1", 0), "g1.bucket+0");

@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
@@ -21,14 +20,24 @@ class ReductionToy : public ToyGraph {
                        graph::Phase phase = graph::Phase::forward) {
     const std::int64_t n = x.elements(), work = graph::all_reduce_workspace(n, 2);
     const graph::View workspace = tensor(name + ".workspace", work, graph::Role::workspace);
-    return add({name,
-                graph::AllReduce{channel, 2, n},
-                {graph::read_write({x.tensor, 0, 1, n, n}), graph::write(workspace)},
-                -1,
-                -1,
-                phase});
+    return add(name, graph::AllReduce{channel, 2, n},
+               {graph::read_write({x.tensor, 0, 1, n, n}), graph::write(workspace)}, -1, -1, phase);
   }
 };
+
+/// Gradients of these sizes, each of which is made and reduced, and all used at last. 16 elements are 64 bytes.
+inline std::shared_ptr<const graph::Graph> gradients(const std::vector<std::int64_t>& sizes) {
+  ReductionToy toy;
+  std::vector<graph::View> views;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::string name = "g" + std::to_string(i);
+    views.push_back(toy.tensor(name, sizes[i], graph::Role::gradient));
+    toy.compute("make" + std::to_string(i), {graph::write(views.back())});
+    toy.reduce("reduce" + std::to_string(i), views.back());
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) toy.compute("use" + std::to_string(i), {graph::read(views[i])});
+  return toy.build();
+}
 
 inline std::vector<std::string> names_of(const graph::Graph& graph) {
   std::vector<std::string> names;

@@ -104,24 +104,20 @@ std::shared_ptr<const graph::Graph> recomputed_layer() {
   testing::ToyGraph toy;
   constexpr std::int64_t n = 32;
   graph::View x = toy.tensor("x", n, graph::Role::input), gathered[2];
-  const auto add = [&](const std::string& name, const graph::Operation& operation,
-                       std::vector<graph::Access> accesses) {
-    toy.add({name, operation, std::move(accesses), 0, 0, graph::Phase::backward});
-  };
   for (const int product : {0, 1}) {
     const std::string number = std::to_string(product);
     const graph::View weight = toy.tensor("w" + number, n, graph::Role::parameter), y = toy.tensor("y" + number, n);
     gathered[product] = toy.tensor("gathered" + number, 2 * n, graph::Role::gathered);
-    add("h" + number, graph::AllGather{graph::Channel::z_gather, 2, n},
-        {graph::read(weight), graph::write(gathered[product])});
-    add("f" + number, graph::Gemm{1, n, 1, false, true},
-        {graph::read(x), graph::read(gathered[product]), graph::write(y)});
+    toy.add("h" + number, graph::AllGather{graph::Channel::z_gather, 2, n},
+            {graph::read(weight), graph::write(gathered[product])}, 0, 0, graph::Phase::backward);
+    toy.add("f" + number, graph::Gemm{1, n, 1, false, true},
+            {graph::read(x), graph::read(gathered[product]), graph::write(y)}, 0, 0, graph::Phase::backward);
     x = y;
   }
   for (const int product : {1, 0}) {
     const graph::View dx = toy.tensor("dx" + std::to_string(product), n);
-    add("di" + std::to_string(product), graph::Gemm{1, n, 1},
-        {graph::read(x), graph::read(gathered[product]), graph::write(dx)});
+    toy.add("di" + std::to_string(product), graph::Gemm{1, n, 1},
+            {graph::read(x), graph::read(gathered[product]), graph::write(dx)}, 0, 0, graph::Phase::backward);
     x = dx;
   }
   return toy.build();

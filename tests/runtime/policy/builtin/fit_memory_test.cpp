@@ -14,8 +14,8 @@
 #include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/all_orders.h"
 #include "tests/runtime/order_of.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
-#include "tests/runtime/toy_graph.h"
 
 namespace weft::policy {
 namespace {
@@ -80,30 +80,16 @@ TEST(FitMemory, LargerGraphsKeepTheirLimits) {
   EXPECT_GT(changed, 50);
 }
 
-/// A prefetch: gathers a and b are used one after the other, and each takes n elements.
-struct Prefetch {
-  static constexpr std::int64_t n = 1024;
-  Prefetch() {
-    testing::ToyGraph toy;
-    const graph::View x = toy.tensor("x", n, graph::Role::parameter);
-    for (const char* name : {"a", "b"}) {
-      const graph::View gathered = toy.tensor(std::string("g") + name, n);
-      toy.collective(name, graph::Channel::z_gather, {graph::write(gathered)});
-      toy.compute(std::string("use") + name, {graph::read(gathered), graph::read_write(x)});
-    }
-    graph = toy.build();
-  }
-  Graph graph;
-};
+constexpr std::int64_t kWeightBytes = 4096;  // of two_gathers(), each of two weights and the state
 
 TEST(FitMemory, AChangedOrderSaysSo) {
-  const Prefetch prefetch;
+  const Graph prefetch = testing::two_gathers(kWeightBytes / 4);
   const auto policy = make_policy("program");
-  const std::int64_t needed = compile_plan(prefetch.graph, *policy).scratch_bytes;
-  ASSERT_EQ(needed, 2 * Prefetch::n * 4);
-  const plan::Plan plan = compile_plan(prefetch.graph, *policy, {.memory_limit = needed - 1});
+  const std::int64_t needed = compile_plan(prefetch, *policy).scratch_bytes;
+  ASSERT_EQ(needed, 2 * kWeightBytes);
+  const plan::Plan plan = compile_plan(prefetch, *policy, {.memory_limit = needed - 1});
   EXPECT_EQ(plan.scratch_bytes, needed / 2);
-  const plan::Order order = testing::order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed - 1});
+  const plan::Order order = testing::order_within_memory(*policy, *prefetch, {.memory_limit = needed - 1});
   for (const plan::Reason& reason : order.reasons) {
     ASSERT_TRUE(reason.selection);
     EXPECT_TRUE(reason.selection->keeps_limit);
@@ -112,12 +98,12 @@ TEST(FitMemory, AChangedOrderSaysSo) {
 }
 
 TEST(FitMemory, CountsTheStateOfTheStep) {
-  const Prefetch prefetch;
-  EXPECT_EQ(state_bytes(*prefetch.graph), Prefetch::n * 4);
+  const Graph prefetch = testing::two_gathers(kWeightBytes / 4);
+  EXPECT_EQ(state_bytes(*prefetch), kWeightBytes);
   const auto policy = make_policy("serial");
-  EXPECT_NO_THROW(compile_plan(prefetch.graph, *policy, {.memory = 2 * Prefetch::n * 4}));
-  EXPECT_THROW(compile_plan(prefetch.graph, *policy, {.memory = 2 * Prefetch::n * 4 - 1}), UserError);
-  EXPECT_THROW(compile_plan(prefetch.graph, *policy, {.memory = 1}), UserError);
+  EXPECT_NO_THROW(compile_plan(prefetch, *policy, {.memory = 2 * kWeightBytes}));
+  EXPECT_THROW(compile_plan(prefetch, *policy, {.memory = 2 * kWeightBytes - 1}), UserError);
+  EXPECT_THROW(compile_plan(prefetch, *policy, {.memory = 1}), UserError);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "runtime/plan/checker.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/list_schedule.h"
-#include "runtime/policy/scheduling/timetable.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/runtime/order_of.h"
@@ -51,24 +50,14 @@ TEST(CriticalPathPolicy, TiesEndInProgramOrder) {
 // Two weights of 1 KiB, each gathered and used; the second is gathered while the first is used, if memory allows.
 class TwoGathers : public ::testing::Test {
  protected:
-  TwoGathers() {
-    const graph::View out = toy_.tensor("out", 8, graph::Role::parameter);
-    const graph::View w0 = toy_.tensor("w0", 256), w1 = toy_.tensor("w1", 256);
-    toy_.collective("g0", graph::Channel::z_gather, {graph::write(w0)});
-    toy_.compute("c0", {graph::read(w0), graph::read_write(out)});
-    toy_.collective("g1", graph::Channel::z_gather, {graph::write(w1)});
-    toy_.compute("c1", {graph::read(w1), graph::read_write(out)});
-    graph_ = toy_.build();
-  }
   plan::Plan plan(std::int64_t limit) {
-    const auto costs = testing::named_costs({{"g0", 4}, {"c0", 4}, {"g1", 4}, {"c1", 4}});
+    const auto costs = testing::named_costs({}, 4);
     order_ = testing::order_of(CriticalPathPolicy(), *graph_, {.memory_limit = limit, .cost_model = costs});
     plan::Plan plan = plan::make_plan(graph_, order_, "critical-path");
     EXPECT_TRUE(plan::check_plan(plan).empty());
     return plan;
   }
-  testing::ToyGraph toy_;
-  std::shared_ptr<const graph::Graph> graph_;
+  std::shared_ptr<const graph::Graph> graph_ = testing::two_gathers(256);
   plan::Order order_;
 };
 

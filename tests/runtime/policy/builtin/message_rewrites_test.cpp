@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <variant>
-#include <vector>
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/portfolio.h"
@@ -15,52 +14,25 @@ namespace weft::policy {
 namespace {
 
 /// Collectives on the data axis take `latency` and a time for each element, other tasks 1000.
-class Latency final : public cost::CostModel {
- public:
-  Latency(double latency, double element) : latency_(latency), element_(element) {}
-  cost::TaskCosts costs(const graph::Graph& graph) const override {
-    cost::TaskCosts costs;
-    for (const graph::Task& task : graph.tasks()) {
-      const graph::Channel* channel = graph::channel_of(task.operation);
-      const graph::Access* moved = graph::payload_of(task);
-      const bool data = channel != nullptr && *channel == graph::Channel::data && moved != nullptr;
-      costs.ns.push_back(data ? latency_ + element_ * static_cast<double>(moved->view.elements()) : 1000);
-      costs.cpu_ns.push_back(0);
-    }
-    return costs;
-  }
-  std::string source() const override { return "a test"; }
-
- private:
-  double latency_, element_;
-};
-
 PolicyOptions options_of(double latency, double element, std::int64_t memory_limit = 0) {
-  return {.memory_limit = memory_limit, .cost_model = std::make_shared<const Latency>(latency, element)};
+  const auto price = [=](const graph::Task& task) {
+    const graph::Channel* channel = graph::channel_of(task.operation);
+    const graph::Access* moved = graph::payload_of(task);
+    const bool data = channel != nullptr && *channel == graph::Channel::data && moved != nullptr;
+    return testing::TaskPrice{data ? latency + element * static_cast<double>(moved->view.elements()) : 1000};
+  };
+  return {.memory_limit = memory_limit, .cost_model = testing::priced_tasks(price)};
 }
 
-/// Six gradients that are made, summed and used one after the other.
-std::shared_ptr<const graph::Graph> gradients() {
-  testing::ReductionToy toy;
-  std::vector<graph::View> views;
-  for (int i = 0; i < 6; ++i) {
-    const std::string n = std::to_string(i);
-    views.push_back(toy.tensor("g" + n, 16, graph::Role::gradient));
-    toy.compute("make" + n, {graph::write(views.back())});
-    toy.reduce("sum" + n, views.back());
-  }
-  const graph::View out = toy.tensor("out", 16, graph::Role::parameter);
-  for (std::size_t i = 0; i < views.size(); ++i)
-    toy.compute("use" + std::to_string(i), {graph::read(views[i]), graph::read_write(out)});
-  return toy.build();
+std::shared_ptr<const graph::Graph> six_gradients() {
+  return testing::gradients({16, 16, 16, 16, 16, 16});
 }
 
 TEST(MessageRewrites, JoinSumsWhoseLatencyIsLong) {
-  const auto graph = gradients();
-  const auto found = message_rewrites(*graph, options_of(50'000, 1));
+  const auto found = message_rewrites(*six_gradients(), options_of(50'000, 1));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(std::holds_alternative<plan::BucketAllReduces>(found[0]));
-  EXPECT_LT(plan::rewrite(graph, found)->tasks().size(), graph->tasks().size());
+  EXPECT_LT(plan::rewrite(six_gradients(), found)->tasks().size(), six_gradients()->tasks().size());
 }
 
 // The long sum is ready first. If it runs first, the short one waits, and with it a chain of computations; if it runs
@@ -85,16 +57,15 @@ TEST(MessageRewrites, SplitALongSumThatOthersWaitFor) {
 }
 
 TEST(MessageRewrites, LeaveAGraphAloneThatGainsNothing) {
-  EXPECT_TRUE(message_rewrites(*gradients(), options_of(0, 1)).empty());
+  EXPECT_TRUE(message_rewrites(*six_gradients(), options_of(0, 1)).empty());
   testing::ToyGraph toy;
   toy.compute("a", {graph::read_write(toy.tensor("out", 8, graph::Role::parameter))});
   EXPECT_TRUE(message_rewrites(*toy.build(), options_of(50'000, 1)).empty());
 }
 
 TEST(MessageRewrites, KeepTheMemoryLimit) {
-  const auto graph = gradients();
-  EXPECT_TRUE(message_rewrites(*graph, options_of(50'000, 1, 1)).empty());
-  EXPECT_FALSE(message_rewrites(*graph, options_of(50'000, 1, std::int64_t{1} << 30)).empty());
+  EXPECT_TRUE(message_rewrites(*six_gradients(), options_of(50'000, 1, 1)).empty());
+  EXPECT_FALSE(message_rewrites(*six_gradients(), options_of(50'000, 1, std::int64_t{1} << 30)).empty());
 }
 
 TEST(MessageRewrites, LeaveStagesOfPipelinesAlone) {
@@ -126,12 +97,11 @@ TEST(MessageRewrites, LeaveGraphsOfManyTasksAlone) {
 }
 
 TEST(MessageRewrites, ArePortfoliosUnlessItIsToldNotTo) {
-  const auto graph = gradients();
   const PolicyOptions options = options_of(50'000, 1);
   for (const char* policy : {"portfolio", "exact:nodes=10", "exact:messages=on"})
-    EXPECT_EQ(make_policy(policy)->rewrites(*graph, options).size(), 1U) << policy;
+    EXPECT_EQ(make_policy(policy)->rewrites(*six_gradients(), options).size(), 1U) << policy;
   for (const char* policy : {"portfolio:messages=off", "portfolio:budget=0", "exact:messages=off", "anneal"})
-    EXPECT_TRUE(make_policy(policy)->rewrites(*graph, options).empty()) << policy;
+    EXPECT_TRUE(make_policy(policy)->rewrites(*six_gradients(), options).empty()) << policy;
 }
 
 }  // namespace

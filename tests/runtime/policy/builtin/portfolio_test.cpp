@@ -32,15 +32,8 @@ TEST(PortfolioPolicy, IsNeverLongerThanAnyOfItsMembers) {
 
 // Gathers hide under computations only where two weights fit.
 TEST(PortfolioPolicy, KeepsTheMemoryLimitAndSaysWhatItTook) {
-  testing::ToyGraph toy;
-  const graph::View out = toy.tensor("out", 8, graph::Role::parameter);
-  const graph::View w0 = toy.tensor("w0", 256), w1 = toy.tensor("w1", 256);
-  toy.collective("g0", graph::Channel::z_gather, {graph::write(w0)});
-  toy.compute("c0", {graph::read(w0), graph::read_write(out)});
-  toy.collective("g1", graph::Channel::z_gather, {graph::write(w1)});
-  toy.compute("c1", {graph::read(w1), graph::read_write(out)});
-  const auto graph = toy.build();
-  const auto costs = testing::named_costs({{"g0", 4}, {"c0", 4}, {"g1", 4}, {"c1", 4}});
+  const auto graph = testing::two_gathers(256);
+  const auto costs = testing::named_costs({}, 4);
   const auto order_under = [&](std::int64_t limit) {
     return testing::order_of(*make_policy("portfolio:budget=10"), *graph, {.memory_limit = limit, .cost_model = costs});
   };

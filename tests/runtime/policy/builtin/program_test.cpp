@@ -14,6 +14,8 @@
 namespace weft::policy {
 namespace {
 
+using Strings = std::vector<std::string>;
+
 TEST(SerialPolicy, BlocksOnEveryCollective) {
   testing::ToyGraph toy;
   const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
@@ -23,8 +25,8 @@ TEST(SerialPolicy, BlocksOnEveryCollective) {
   toy.compute("d", {graph::read(y)});  // needs nothing of c
   const auto graph = toy.build();
   const plan::Plan plan = plan::make_plan(graph, testing::order_of(SerialPolicy(), *graph), "serial");
-  EXPECT_EQ(testing::waits_of(plan, "c"), std::vector<std::string>{"compute0:b"});
-  EXPECT_EQ(testing::waits_of(plan, "d"), std::vector<std::string>{"data:c"});
+  EXPECT_EQ(testing::waits_of(plan, "c"), Strings{"compute0:b"});
+  EXPECT_EQ(testing::waits_of(plan, "d"), Strings{"data:c"});
   EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], plan::Reason{.table = &SerialPolicy::kReasons});
   EXPECT_EQ(plan.reasons[testing::entry_of(plan, "d").reason],
             (plan::Reason{.table = &kProgramReasons, .code = kProgramOrder}));
@@ -45,7 +47,20 @@ TEST(SerialPolicy, RunsOneTaskAtATimeAlsoAcrossSteps) {
   }
 }
 
-using Strings = std::vector<std::string>;
+TEST(ProgramPolicy, WaitsWhereACollectivesResultIsUsedAndNotBefore) {
+  testing::ToyGraph toy;
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
+  toy.compute("a", {graph::read_write(x)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(x)});
+  toy.compute("b", {graph::write(y)});
+  toy.compute("d", {graph::read(y), graph::read(x), graph::write(z)});
+  const auto graph = toy.build();
+  const plan::Plan plan = plan::make_plan(graph, testing::order_of(ProgramPolicy(), *graph), "program");
+  EXPECT_EQ(testing::waits_of(plan, "c"), Strings{"compute0:a"});
+  EXPECT_EQ(testing::waits_of(plan, "b"), Strings{});
+  EXPECT_EQ(testing::waits_of(plan, "d"), Strings{"data:c"});
+  EXPECT_TRUE(plan.added_edges.empty());
+}
 
 std::string stream_of(const plan::Plan& plan, const std::string& task) {
   return plan.streams[plan.position[plan.graph->find_task(task).index()].stream.index()].stream.name;
@@ -64,47 +79,29 @@ class TwoMicroBatches : public ::testing::Test {
       const auto out = [&](const graph::View& view) {
         return accumulate ? graph::read_write(view) : graph::write(view);
       };
-      toy_.add({"dw" + suffix,
-                graph::Gemm{8, 8, 8, true, false, accumulate},
-                {graph::read(dy), graph::read(dy), out(dw)},
-                0,
-                mb,
-                graph::Phase::backward});
-      toy_.add({"db" + suffix,
-                graph::BiasGradient{8, 8, accumulate},
-                {graph::read(dy), out(db)},
-                0,
-                mb,
-                graph::Phase::backward});
-      toy_.add({"di" + suffix,
-                graph::Gemm{8, 8, 8},
-                {graph::read(dy), graph::read(dy), graph::write(dx)},
-                0,
-                mb,
-                graph::Phase::backward});
-      toy_.add({"dwte" + suffix,
-                graph::EmbeddingBackward{8, 8, 8, accumulate},
-                {graph::read(dx), graph::read(dx), out(wte)},
-                -1,
-                mb,
-                graph::Phase::backward});
+      const auto add = [&](const char* name, const graph::Operation& operation, std::vector<graph::Access> accesses,
+                           std::int32_t layer) {
+        toy_.add(name + suffix, operation, std::move(accesses), layer, mb, graph::Phase::backward);
+      };
+      add("dw", graph::Gemm{8, 8, 8, true, false, accumulate}, {graph::read(dy), graph::read(dy), out(dw)}, 0);
+      add("db", graph::BiasGradient{8, 8, accumulate}, {graph::read(dy), out(db)}, 0);
+      add("di", graph::Gemm{8, 8, 8}, {graph::read(dy), graph::read(dy), graph::write(dx)}, 0);
+      add("dwte", graph::EmbeddingBackward{8, 8, 8, accumulate}, {graph::read(dx), graph::read(dx), out(wte)}, -1);
     }
     // The same operation in the forward pass (a recomputation) stays where it is.
-    toy_.add({"forward",
-              graph::Gemm{8, 8, 8, true},
-              {graph::read(dy), graph::read(dy), graph::write(dx)},
-              0,
-              0,
-              graph::Phase::forward});
+    toy_.add("forward", graph::Gemm{8, 8, 8, true}, {graph::read(dy), graph::read(dy), graph::write(dx)}, 0, 0);
     graph_ = toy_.build();
+  }
+  plan::Plan planned(int streams) const {
+    return plan::make_plan(graph_, testing::order_of(ProgramPolicy(), *graph_, {.compute_streams = streams}),
+                           "program");
   }
   testing::ToyGraph toy_;
   std::shared_ptr<const graph::Graph> graph_;
 };
 
 TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
-  const plan::Plan plan =
-      plan::make_plan(graph_, testing::order_of(ProgramPolicy(), *graph_, {.compute_streams = 2}), "program");
+  const plan::Plan plan = planned(2);
   for (const std::string mb : {"0", "1"}) {
     EXPECT_EQ(stream_of(plan, "dw" + mb), "compute1");
     EXPECT_EQ(stream_of(plan, "db" + mb), "compute1");
@@ -112,17 +109,15 @@ TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
     EXPECT_EQ(stream_of(plan, "di" + mb), "compute0");
   }
   EXPECT_EQ(stream_of(plan, "forward"), "compute0");
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dw0").reason],
-            (plan::Reason{.table = &kProgramReasons, .code = kWeightGradient}));
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "db0").reason],
-            (plan::Reason{.table = &kProgramReasons, .code = kBiasGradient}));
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dwte1").reason],
-            (plan::Reason{.table = &kProgramReasons, .code = kEmbeddingGradient}));
+  for (const auto& [task, code] :
+       {std::pair("dw0", kWeightGradient), {"db0", kBiasGradient}, {"dwte1", kEmbeddingGradient}}) {
+    EXPECT_EQ(plan.reasons[testing::entry_of(plan, task).reason],
+              (plan::Reason{.table = &kProgramReasons, .code = code}));
+  }
 }
 
 TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
-  const plan::Plan plan =
-      plan::make_plan(graph_, testing::order_of(ProgramPolicy(), *graph_, {.compute_streams = 3}), "program");
+  const plan::Plan plan = planned(3);
   EXPECT_EQ(stream_of(plan, "dw0"), "compute1");
   EXPECT_EQ(stream_of(plan, "db0"), "compute2");
   EXPECT_EQ(stream_of(plan, "dw1"), "compute1");
@@ -130,7 +125,7 @@ TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
 }
 
 TEST_F(TwoMicroBatches, OneStreamKeepsProgramOrder) {
-  const plan::Plan plan = plan::make_plan(graph_, testing::order_of(ProgramPolicy(), *graph_), "program");
+  const plan::Plan plan = planned(1);
   ASSERT_EQ(plan.streams.size(), 1U);
   for (std::size_t i = 0; i < graph_->tasks().size(); ++i) {
     EXPECT_EQ(plan.streams[0].entries[i].task, graph::TaskId(i));

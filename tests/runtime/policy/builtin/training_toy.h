@@ -12,28 +12,12 @@
 
 namespace weft::testing {
 
-/// Costs by name of task, in nanoseconds, and those of others.
-class NamedCosts final : public cost::CostModel {
- public:
-  NamedCosts(std::map<std::string, double> ns, double others) : ns_(std::move(ns)), others_(others) {}
-  cost::TaskCosts costs(const graph::Graph& graph) const override {
-    cost::TaskCosts costs;
-    for (const graph::Task& task : graph.tasks()) {
-      const auto found = ns_.find(task.name);
-      costs.ns.push_back(found == ns_.end() ? others_ : found->second);
-      costs.cpu_ns.push_back(0);
-    }
-    return costs;
-  }
-  std::string source() const override { return "a test"; }
-
- private:
-  std::map<std::string, double> ns_;
-  double others_;
-};
-
+/// Costs by name of task, in nanoseconds; `others`: of all other tasks.
 inline std::shared_ptr<const cost::CostModel> named_costs(std::map<std::string, double> ns, double others = 1) {
-  return std::make_shared<const NamedCosts>(std::move(ns), others);
+  return priced_tasks([ns = std::move(ns), others](const graph::Task& task) {
+    const auto found = ns.find(task.name);
+    return TaskPrice{found == ns.end() ? others : found->second};
+  });
 }
 
 /// a, the sum r of its result over the data axis, and b, which reads that.
@@ -43,6 +27,18 @@ inline std::shared_ptr<const graph::Graph> summed_step() {
   toy.compute("a", {graph::write(x)});
   toy.collective("r", graph::Channel::data, {graph::read_write(x)}, 64);
   toy.compute("b", {graph::read(x), graph::write(y)});
+  return toy.build();
+}
+
+/// Two weights of `elements` each: gathered (g) and then used (c), one after the other.
+inline std::shared_ptr<const graph::Graph> two_gathers(std::int64_t elements) {
+  ToyGraph toy;
+  const graph::View out = toy.tensor("out", elements, graph::Role::parameter);
+  for (const std::string number : {"0", "1"}) {
+    const graph::View weight = toy.tensor("w" + number, elements);
+    toy.collective("g" + number, graph::Channel::z_gather, {graph::write(weight)});
+    toy.compute("c" + number, {graph::read(weight), graph::read_write(out)});
+  }
   return toy.build();
 }
 
@@ -62,28 +58,22 @@ inline std::shared_ptr<const graph::Graph> training_step(int layers, bool reshar
     weight.push_back(toy.tensor(name("w", l), n, graph::Role::parameter));
     gathered.push_back(toy.tensor(name("gathered", l), 2 * n, graph::Role::gathered));
     activation.push_back(toy.tensor(name("a", l), n));
-    toy.add({name("g", l),
-             graph::AllGather{graph::Channel::z_gather, 2, n},
-             {graph::read(weight.back()), graph::write(gathered.back())},
-             l,
-             0});
-    toy.add({name("f", l),
-             graph::Gemm{1, n, 1, false, true},
-             {graph::read(activation[activation.size() - 2]), graph::read(gathered.back()),
-              graph::write(activation.back())},
-             l,
-             0});
-    toy.add({name("r", l), graph::AllReduce{graph::Channel::x, 2, n}, {graph::read_write(activation.back())}, l, 0});
+    const graph::View &x = activation[activation.size() - 2], &y = activation.back();
+    toy.add(name("g", l), graph::AllGather{graph::Channel::z_gather, 2, n},
+            {graph::read(weight.back()), graph::write(gathered.back())}, l, 0);
+    toy.add(name("f", l), graph::Gemm{1, n, 1, false, true},
+            {graph::read(x), graph::read(gathered.back()), graph::write(y)}, l, 0);
+    toy.add(name("r", l), graph::AllReduce{graph::Channel::x, 2, n}, {graph::read_write(y)}, l, 0);
   }
   graph::View dy = toy.tensor("dloss", n);
-  toy.add({"loss", graph::Add{n}, {graph::read(activation.back()), graph::write(dy)}, -1, 0});
+  toy.add("loss", graph::Add{n}, {graph::read(activation.back()), graph::write(dy)}, -1, 0);
   for (int l = layers - 1; l >= 0; --l) {
     const graph::View dx = toy.tensor(name("dx", l), n), dw = toy.tensor(name("grad", l), 2 * n, graph::Role::gradient);
     shard.push_back(toy.tensor(name("shard", l), n, graph::Role::gradient));
     const graph::View& input = activation[static_cast<std::size_t>(l)];
     graph::View w = gathered[static_cast<std::size_t>(l)];
     const auto add = [&](const char* what, const graph::Operation& operation, std::vector<graph::Access> accesses) {
-      toy.add({name(what, l), operation, std::move(accesses), l, 0, graph::Phase::backward});
+      toy.add(name(what, l), operation, std::move(accesses), l, 0, graph::Phase::backward);
     };
     if (reshard) {
       w = toy.tensor(name("again", l), 2 * n, graph::Role::gathered);
@@ -98,13 +88,9 @@ inline std::shared_ptr<const graph::Graph> training_step(int layers, bool reshar
     dy = dx;
   }
   for (int l = 0; l < layers; ++l) {
-    toy.add({name("u", l),
-             graph::Add{n},
-             {graph::read_write(weight[static_cast<std::size_t>(l)]),
-              graph::read(shard[static_cast<std::size_t>(layers - 1 - l)])},
-             -1,
-             -1,
-             graph::Phase::update});
+    const auto at = static_cast<std::size_t>(l);
+    toy.add(name("u", l), graph::Add{n}, {graph::read_write(weight[at]), graph::read(shard[shard.size() - 1 - at])}, -1,
+            -1, graph::Phase::update);
   }
   return toy.build();
 }

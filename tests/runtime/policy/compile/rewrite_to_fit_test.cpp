@@ -93,12 +93,6 @@ testing::PipelineToy keeping_toy() {
   return testing::PipelineToy({.stages = 3, .micro_batches = 6, .count = 16, .saved = 8192});
 }
 
-std::int64_t most_scratch(const std::vector<plan::Plan>& plans) {
-  std::int64_t most = 0;
-  for (const plan::Plan& plan : plans) most = std::max(most, plan.scratch_bytes);
-  return most;
-}
-
 // The other stage sends a message once.
 TEST(RecomputeOfStages, KeepsWhatMessagesBrought) {
   const testing::PipelineToy toy = keeping_toy();
@@ -121,33 +115,22 @@ TEST(RecomputeOfStages, KeepsWhatMessagesBrought) {
 TEST(RecomputeOfStages, MakesAStepShorterThatIsShortOfMemory) {
   const testing::PipelineToy toy = keeping_toy();
   PolicyOptions options{.cost_model = toy.prices()};
-  options.memory_limit = most_scratch(testing::checked_plans(toy.classes(), "program", options)) * 6 / 5;
+  options.memory_limit = testing::most_scratch(testing::checked_plans(toy.classes(), "program", options)) * 6 / 5;
   const auto policy = make_policy("portfolio:budget=20");
   const Decision decision = decide(toy.classes(), *policy, options);
-  std::vector<plan::Plan> plans;
+  const std::vector<plan::Plan> plans = testing::checked_plans_of(decision.graphs, decision.orders);
+  EXPECT_LE(testing::most_scratch(plans), options.memory_limit);
   bool recomputes = false;
   for (std::size_t k = 0; k < decision.graphs.size(); ++k) {
-    plans.push_back(plan::make_plan(decision.graphs[k], decision.orders[k], "tried"));
-    EXPECT_LE(plans.back().scratch_bytes, options.memory_limit);
     recomputes = recomputes || !decision.rewrites[k].empty();
     const plan::Selection* selection = plan::selection_of(decision.orders[k].reasons);
     ASSERT_NE(selection, nullptr);
     EXPECT_EQ(selection->rewrites, plan::to_string(std::span<const plan::Rewrite>(decision.rewrites[k])));
   }
   EXPECT_TRUE(recomputes);
-  EXPECT_TRUE(plan::check(testing::pointers_to(plans)).empty());
-  std::vector<plan::Plan> plain;
-  const std::vector<plan::Order> orders = policy->orders(toy.classes(), options);
-  for (std::size_t k = 0; k < orders.size(); ++k)
-    plain.push_back(plan::make_plan(toy.classes()[k], orders[k], "tried"));
-  simulate::SimulationOptions simulation;
-  simulation.grid = toy.grid();
-  const auto step_of = [&](const std::vector<plan::Plan>& tried) {
-    std::vector<cost::TaskCosts> costs;
-    for (const plan::Plan& plan : tried) costs.push_back(toy.prices()->costs(*plan.graph));
-    return simulate::simulate(testing::pointers_to(tried), costs, {}, simulation).step_ns;
-  };
-  EXPECT_LT(step_of(plans), 0.9 * step_of(plain));
+  const auto plain = testing::checked_plans_of(toy.classes(), policy->orders(toy.classes(), options));
+  const double step = testing::simulated(plans, costs_of_each(decision.graphs, options)).step_ns;
+  EXPECT_LT(step, 0.9 * testing::simulated(plain, toy.costs()).step_ns);
 }
 
 TEST(RecomputeOfStages, NothingFitsIntoVeryLittle) {

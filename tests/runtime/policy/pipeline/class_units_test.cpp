@@ -11,25 +11,19 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-Strings names_of_unit(const graph::Graph& graph, std::span<const graph::TaskId> tasks) {
-  Strings names;
-  for (const graph::TaskId task : tasks) names.push_back(graph.task(task).name);
-  return names;
-}
-
 TEST(ClassUnits, TheInputPartLeadsToTheGradientThatIsSent) {
   const testing::PipelineToy toy({.stages = 3, .micro_batches = 2, .pieces = 2, .world = true});
   const graph::Graph& graph = *toy.classes()[1];
   const ClassUnits units(graph, shape_of(toy.classes(), {}, "test"));
-  EXPECT_EQ(names_of_unit(graph, units.tasks_of({Work::forward, 1, 1})),
+  EXPECT_EQ(testing::names_of(graph, units.tasks_of({Work::forward, 1, 1})),
             (Strings{"mb1.S1.fwd.receive", "mb1.S1.fwd.p0", "mb1.S1.fwd.p1", "mb1.S1.fwd.send"}));
-  EXPECT_EQ(names_of_unit(graph, units.tasks_of({Work::input, 1, 1})),
+  EXPECT_EQ(testing::names_of(graph, units.tasks_of({Work::input, 1, 1})),
             (Strings{"mb1.S1.bwd.receive", "mb1.S1.bwd.input.p1", "mb1.S1.bwd.input.p0", "mb1.S1.bwd.send"}));
-  EXPECT_EQ(names_of_unit(graph, units.tasks_of({Work::weight, 1, 1})),
+  EXPECT_EQ(testing::names_of(graph, units.tasks_of({Work::weight, 1, 1})),
             (Strings{"mb1.S1.bwd.weight.p1", "mb1.S1.bwd.weight.p0"}));
   EXPECT_TRUE(units.tasks_of({Work::forward, 1, 0}).empty());
   EXPECT_TRUE(units.first().empty());
-  EXPECT_EQ(names_of_unit(graph, units.last()),
+  EXPECT_EQ(testing::names_of(graph, units.last()),
             (Strings{"sum_squares", "gradient_norm", "S1.update.p0", "S1.update.p1"}));
 }
 
@@ -38,7 +32,7 @@ TEST(ClassUnits, WhereNoGradientLeavesAllIsTheInputPart) {
   const testing::PipelineToy toy({.stages = 2, .micro_batches = 1});
   const graph::Graph& graph = *toy.classes()[0];
   const ClassUnits units(graph, shape_of(toy.classes(), {}, "test"));
-  EXPECT_EQ(names_of_unit(graph, units.tasks_of({Work::input, 0, 0})),
+  EXPECT_EQ(testing::names_of(graph, units.tasks_of({Work::input, 0, 0})),
             (Strings{"mb0.S0.bwd.receive", "mb0.S0.bwd.input.p0", "mb0.S0.bwd.weight.p0"}));
   EXPECT_TRUE(units.tasks_of({Work::weight, 0, 0}).empty());
 }
@@ -48,9 +42,9 @@ TEST(ClassUnits, AGradientMayLeaveForTheOtherChunkOfARank) {
   const testing::PipelineToy toy({.stages = 2, .micro_batches = 1, .chunks = {2, graph::ChunkPlacement::v}});
   const graph::Graph& graph = *toy.classes()[1];
   const ClassUnits units(graph, shape_of(toy.classes(), {2, graph::ChunkPlacement::v}, "test"));
-  EXPECT_EQ(names_of_unit(graph, units.tasks_of({Work::input, 0, 2})),
+  EXPECT_EQ(testing::names_of(graph, units.tasks_of({Work::input, 0, 2})),
             (Strings{"mb0.S2.bwd.receive", "mb0.S2.bwd.input.p0"}));
-  EXPECT_EQ(names_of_unit(graph, units.tasks_of({Work::weight, 0, 2})), Strings{"mb0.S2.bwd.weight.p0"});
+  EXPECT_EQ(testing::names_of(graph, units.tasks_of({Work::weight, 0, 2})), Strings{"mb0.S2.bwd.weight.p0"});
 }
 
 // Of a model's first stage, the gradients of embeddings aren't waited for, but everything before them is.
@@ -75,8 +69,8 @@ TEST(ClassUnits, GradientsOfEmbeddingsAreOfWeights) {
   add("dwte", graph::EmbeddingBackward{1, 8, 1}, {graph::read(dx), graph::write(dwte)});
   const auto graph = std::make_shared<const graph::Graph>(std::move(builder).build());
   const ClassUnits units(*graph, shape_of({&graph, 1}, {}, "test"));
-  EXPECT_EQ(names_of_unit(*graph, units.tasks_of({Work::input, 0, 0})), (Strings{"receive", "dx", "dx.sum"}));
-  EXPECT_EQ(names_of_unit(*graph, units.tasks_of({Work::weight, 0, 0})), (Strings{"dw", "dwte"}));
+  EXPECT_EQ(testing::names_of(*graph, units.tasks_of({Work::input, 0, 0})), (Strings{"receive", "dx", "dx.sum"}));
+  EXPECT_EQ(testing::names_of(*graph, units.tasks_of({Work::weight, 0, 0})), (Strings{"dw", "dwte"}));
 }
 
 }  // namespace

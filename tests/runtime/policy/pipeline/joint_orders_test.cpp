@@ -11,12 +11,6 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Names names_in(const graph::Graph& graph, std::span<const graph::TaskId> tasks) {
-  Names names;
-  for (const graph::TaskId task : tasks) names.push_back(graph.task(task).name);
-  return names;
-}
-
 std::vector<graph::TaskId> program_order_of(const graph::Graph& graph) {
   std::vector<graph::TaskId> tasks;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) tasks.emplace_back(i);
@@ -29,7 +23,7 @@ TEST(JointOrders, AReceiveIsIssuedWithItsSend) {
   const std::vector<std::vector<graph::TaskId>> wanted = {program_order_of(*toy.classes()[0]),
                                                           program_order_of(*toy.classes()[1])};
   const auto sequences = joint_sequences(toy.classes(), wanted, {.cost_model = toy.prices()});
-  EXPECT_EQ(names_in(*toy.classes()[0], sequences[0]),
+  EXPECT_EQ(testing::names_of(*toy.classes()[0], sequences[0]),
             (Names{"mb0.S0.fwd.p0", "mb0.S0.fwd.send", "mb0.S0.bwd.receive", "mb0.S0.bwd.input.p0",
                    "mb0.S0.bwd.weight.p0", "mb1.S0.fwd.p0", "mb1.S0.fwd.send", "mb1.S0.bwd.receive",
                    "mb1.S0.bwd.input.p0", "mb1.S0.bwd.weight.p0", "S0.update.p0"}));

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
+#include "tests/base/messages.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
@@ -32,8 +33,9 @@ TEST(PipelinePolicies, AllGiveSafePlansOfRandomPipelinesAndTheSameOnesTwice) {
       SCOPED_TRACE(name + ", seed " + std::to_string(seed));
       const auto classes = testing::random_pipeline(seed, policy->chunks());
       const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2)};
-      testing::checked_plans(classes, name, options);
-      EXPECT_EQ(policy->orders(classes, options), make_policy(name)->orders(classes, options));
+      const std::vector<plan::Order> orders = policy->orders(classes, options);
+      testing::checked_plans_of(classes, orders);
+      EXPECT_EQ(orders, make_policy(name)->orders(classes, options));
     }
   }
 }
@@ -99,16 +101,10 @@ TEST(PipelinePolicies, MessagesRunBesideComputations) {
 
 TEST(PipelinePolicies, OneGraphPoliciesRefuseStages) {
   const testing::PipelineToy toy({.stages = 3, .micro_batches = 3});
-  try {
-    decide(toy.classes(), *make_policy("axonn"));
-    FAIL() << "accepted";
-  } catch (const UserError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "policy axonn orders one graph, and this program has 3 pipeline stages; expected a policy that orders "
-        "pipelines: serial, program, critical-path, lhs, random, anneal, portfolio, exact, gpipe, 1f1b, "
-        "interleaved, zb-h1, zb-v, dualpipe-v, pipe-list, pipe-search\n  fix: choose one of these with --policy");
-  }
+  EXPECT_EQ(testing::message_of<UserError>([&] { decide(toy.classes(), *make_policy("axonn")); }),
+            "policy axonn orders one graph, and this program has 3 pipeline stages; expected a policy that orders "
+            "pipelines: serial, program, critical-path, lhs, random, anneal, portfolio, exact, gpipe, 1f1b, "
+            "interleaved, zb-h1, zb-v, dualpipe-v, pipe-list, pipe-search\n  fix: choose one of these with --policy");
 }
 
 TEST(PipelinePolicies, ChunksArePartOfThePolicy) {

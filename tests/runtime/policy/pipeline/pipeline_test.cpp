@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 #include "tests/runtime/pipeline_toy.h"
 
 namespace weft::policy {
@@ -18,15 +19,10 @@ TEST(PipelineShape, IsThatOfTheClasses) {
   EXPECT_EQ(shape.stage_on(1, 1), 4);
   EXPECT_EQ(shape.rank_of(4), 1);
   EXPECT_TRUE(has_stages(toy.classes()));
-  try {
-    shape_of(toy.classes(), {}, "mine");
-    FAIL() << "accepted";
-  } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(),
-                 "policy mine orders one chunk of layers a rank, and pipeline rank 0 of 3 holds the virtual stages 0, "
-                 "5; expected the virtual stages 0\n  fix: lower the model with the chunks that this policy names, or "
-                 "choose another policy");
-  }
+  EXPECT_EQ(testing::message_of<UserError>([&] { shape_of(toy.classes(), {}, "mine"); }),
+            "policy mine orders one chunk of layers a rank, and pipeline rank 0 of 3 holds the virtual stages 0, 5; "
+            "expected the virtual stages 0\n  fix: lower the model with the chunks that this policy names, or choose "
+            "another policy");
 }
 
 }  // namespace

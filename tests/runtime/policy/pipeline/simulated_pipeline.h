@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,20 +15,46 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/simulate/simulator.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/pipeline_toy.h"
 
 namespace weft::testing {
 
+inline void expect_safe(const std::vector<plan::Plan>& plans) {
+  for (const plan::Violation& violation : plan::check(pointers_to(plans))) ADD_FAILURE() << violation.message;
+}
+
 /// The plans of a policy, which pass the checker.
-inline std::vector<plan::Plan> checked_plans(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                             const std::string& policy, const policy::PolicyOptions& options = {}) {
+inline std::vector<plan::Plan> checked_plans(graph::Classes classes, const std::string& policy,
+                                             const policy::PolicyOptions& options = {}) {
+  SCOPED_TRACE(policy);
   std::vector<plan::Plan> plans = policy::compile(classes, *policy::make_policy(policy), options);
-  for (const plan::Violation& violation : plan::check(pointers_to(plans)))
-    ADD_FAILURE() << policy << ": " << violation.message;
+  expect_safe(plans);
   return plans;
 }
 
-/// A toy's chunks are those of the policy.
+/// The same of orders.
+inline std::vector<plan::Plan> checked_plans_of(graph::Classes classes, const std::vector<plan::Order>& orders) {
+  std::vector<plan::Plan> plans;
+  for (std::size_t k = 0; k < orders.size(); ++k) plans.push_back(plan::make_plan(classes[k], orders[k], "tried"));
+  expect_safe(plans);
+  return plans;
+}
+
+inline std::int64_t most_scratch(const std::vector<plan::Plan>& plans) {
+  return std::ranges::max(plans, {}, &plan::Plan::scratch_bytes).scratch_bytes;
+}
+
+/// A step that runs once; every channel has the link that is given, or one of its own.
+inline simulate::Simulation simulated(std::span<const plan::Plan> plans, std::span<const cost::TaskCosts> costs,
+                                      const std::vector<int>& links = own_links()) {
+  simulate::SimulationOptions options;
+  options.grid.pipe = std::ssize(plans);
+  options.link_of_channel = links;
+  return simulate::simulate(pointers_to({plans.begin(), plans.end()}), costs, {}, options);
+}
+
+/// The shape with the policy's chunks.
 inline PipelineShape shaped_for(const std::string& policy, PipelineShape shape) {
   shape.chunks = policy::make_policy(policy)->chunks();
   return shape;
@@ -42,11 +67,8 @@ struct IdleTimes {
 };
 
 inline IdleTimes idle_times(const PipelineToy& toy, const std::vector<plan::Plan>& plans) {
-  simulate::SimulationOptions options;
-  options.grid = toy.grid();
-  for (std::size_t i = 0; i < graph::kAxisChannels; ++i) options.link_of_channel.push_back(static_cast<int>(i));
   const std::vector<cost::TaskCosts> costs = toy.costs();
-  const simulate::Simulation result = simulate::simulate(pointers_to(plans), costs, {}, options);
+  const simulate::Simulation result = simulated(plans, costs);
   IdleTimes idle;
   for (std::size_t k = 0; k < plans.size(); ++k) {
     const plan::StepTrace& step = result.ranks[k].steps.back();
@@ -64,6 +86,16 @@ inline IdleTimes idle_times(const PipelineToy& toy, const std::vector<plan::Plan
   }
   return idle;
 }
+
+/// A toy that has the policy's chunks, and its plans by the toy's prices.
+struct ScheduledToy {
+  ScheduledToy(const std::string& name, const PipelineShape& shape)
+      : toy(shaped_for(name, shape)), plans(checked_plans(toy.classes(), name, {.cost_model = toy.prices()})) {}
+  IdleTimes idle() const { return idle_times(toy, plans); }
+
+  PipelineToy toy;
+  std::vector<plan::Plan> plans;
+};
 
 /// The most pairs of a virtual stage and a micro-batch whose forward pass a rank has begun and of which a backward task
 /// is to come.
@@ -85,12 +117,6 @@ inline std::size_t most_activations(const plan::Plan& plan) {
     if (task.phase == graph::Phase::forward && !std::exchange(alive[pass], true)) most = std::max(most, ++now);
     if (task.phase == graph::Phase::backward && --left[pass] == 0) --now;
   }
-  return most;
-}
-
-inline std::vector<std::size_t> most_activations(const std::vector<plan::Plan>& plans) {
-  std::vector<std::size_t> most;
-  for (const plan::Plan& plan : plans) most.push_back(most_activations(plan));
   return most;
 }
 

@@ -46,9 +46,9 @@ TEST(UnitClock, ACircleOfRanksNeverEnds) {
        {{{Work::forward, 0, 1}}, {{Work::backward, 0, 1}}, {{Work::forward, 1, 1}}, {{Work::backward, 1, 1}}}});
   UnitClock clock(toy.model);
   EXPECT_EQ(clock.times_of(sequences).makespan, 8000);
-  std::swap(sequences[0][1],
-            sequences[0][2]);  // stage 0 waits for a gradient before the forward pass of micro-batch 1,
-  std::swap(sequences[1][0], sequences[1][3]);  // and stage 1 begins with that
+  // Stage 0 waits for a gradient before the forward pass of micro-batch 1, with which stage 1 begins.
+  std::swap(sequences[0][1], sequences[0][2]);
+  std::swap(sequences[1][0], sequences[1][3]);
   EXPECT_TRUE(std::isinf(clock.times_of(sequences).makespan));
 }
 

@@ -12,19 +12,16 @@ namespace weft::policy {
 namespace {
 
 double idle_time_of(const std::string& name, const testing::PipelineShape& shape) {
-  const testing::PipelineToy toy(testing::shaped_for(name, shape));
-  const auto plans = testing::checked_plans(toy.classes(), name, {.cost_model = toy.prices()});
-  return testing::idle_times(toy, plans).of_step;
+  return testing::ScheduledToy(name, shape).idle().of_step;
 }
 
 // The time that the model of units tells is the simulated one.
 TEST(PipeList, TheModelsTimeIsTheSimulators) {
   for (const char* name : {"pipe-list", "pipe-list:chunks=2", "pipe-list:chunks=2,placement=v"}) {
-    const testing::PipelineToy toy(testing::shaped_for(
-        name, {.stages = 4, .micro_batches = 12, .forward = 1000, .input = 1300, .weight = 700, .message = 200}));
-    const auto plans = testing::checked_plans(toy.classes(), name, {.cost_model = toy.prices()});
-    const double work = static_cast<double>(12 * toy.shape().chunks.chunks) * 3000;
-    EXPECT_EQ(plan::selection_of(plans[0].reasons)->makespan_ns, testing::idle_times(toy, plans).of_step + work);
+    const testing::ScheduledToy done(
+        name, {.stages = 4, .micro_batches = 12, .forward = 1000, .input = 1300, .weight = 700, .message = 200});
+    const double work = static_cast<double>(12 * done.toy.shape().chunks.chunks) * 3000;
+    EXPECT_EQ(plan::selection_of(done.plans[0].reasons)->makespan_ns, done.idle().of_step + work);
   }
 }
 
@@ -44,18 +41,13 @@ TEST(PipeList, IsAsShortAsPublishedSchedules) {
 TEST(PipeList, KeepsMemoryLimits) {
   const testing::PipelineToy toy({.stages = 4, .micro_batches = 16, .message = 400, .saved = 4096});
   const PolicyOptions free{.cost_model = toy.prices()};
-  std::int64_t least = 0, most = 0;
-  for (const plan::Plan& plan : testing::checked_plans(toy.classes(), "1f1b", free))
-    least = std::max(least, plan.scratch_bytes);
-  for (const plan::Plan& plan : testing::checked_plans(toy.classes(), "pipe-list", free))
-    most = std::max(most, plan.scratch_bytes);
+  const std::int64_t least = testing::most_scratch(testing::checked_plans(toy.classes(), "1f1b", free)),
+                     most = testing::most_scratch(testing::checked_plans(toy.classes(), "pipe-list", free));
   ASSERT_LT(least, most);
   for (const std::int64_t limit : {least, (least + most) / 2}) {
     const PolicyOptions options{.memory_limit = limit, .cost_model = toy.prices()};
-    for (const char* name : {"pipe-list", "pipe-search"}) {
-      for (const plan::Plan& plan : testing::checked_plans(toy.classes(), name, options))
-        EXPECT_LE(plan.scratch_bytes, limit) << name;
-    }
+    for (const char* name : {"pipe-list", "pipe-search"})
+      EXPECT_LE(testing::most_scratch(testing::checked_plans(toy.classes(), name, options)), limit) << name;
   }
 }
 

@@ -2,12 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
-#include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -20,21 +17,14 @@ namespace {
 
 using Classes = std::vector<std::shared_ptr<const graph::Graph>>;
 
-/// Draws a time for each task by its name, so that all members of a collective have the same.
-class DrawnCosts final : public cost::CostModel {
- public:
-  cost::TaskCosts costs(const graph::Graph& graph) const override {
-    cost::TaskCosts costs;
-    for (const graph::Task& task : graph.tasks()) {
-      const std::string name = task.name.substr(0, task.name.find(".S"));
-      const bool receives = std::holds_alternative<graph::Receive>(task.operation);
-      costs.ns.push_back(receives ? 0 : 1000 + static_cast<double>(std::hash<std::string>{}(name) % 5000));
-    }
-    costs.cpu_ns.assign(costs.ns.size(), 0);
-    return costs;
-  }
-  std::string source() const override { return "drawn"; }
-};
+/// A time for each task by its name, so that all members of a collective have the same.
+std::shared_ptr<const cost::CostModel> drawn_costs() {
+  return testing::priced_tasks([](const graph::Task& task) {
+    if (std::holds_alternative<graph::Receive>(task.operation)) return testing::TaskPrice();
+    const std::size_t drawn = std::hash<std::string>{}(task.name.substr(0, task.name.find(".S")));
+    return testing::TaskPrice{1000 + static_cast<double>(drawn % 5000)};
+  });
+}
 
 struct SimulatedOrders {
   double simulated = 0;
@@ -43,16 +33,8 @@ struct SimulatedOrders {
 
 SimulatedOrders simulated_step(const Classes& classes, const std::vector<plan::Order>& orders,
                                const PolicyOptions& options) {
-  SimulatedOrders step;
-  for (std::size_t k = 0; k < classes.size(); ++k)
-    step.plans.push_back(plan::make_plan(classes[k], orders[k], "tried"));
-  for (const plan::Violation& violation : plan::check(testing::pointers_to(step.plans)))
-    ADD_FAILURE() << violation.message;
-  simulate::SimulationOptions simulation;
-  simulation.grid.pipe = std::ssize(classes);
-  simulation.link_of_channel = options.link_of_channel;
-  std::vector<cost::TaskCosts> costs = costs_of_each(classes, options);
-  step.simulated = simulate::simulate(testing::pointers_to(step.plans), costs, cost::Machine(), simulation).step_ns;
+  SimulatedOrders step{.plans = testing::checked_plans_of(classes, orders)};
+  step.simulated = testing::simulated(step.plans, costs_of_each(classes, options), options.link_of_channel).step_ns;
   return step;
 }
 
@@ -103,20 +85,23 @@ TEST(LimitedLists, LimitsShrinkUntilThePlanKeepsThem) {
   EXPECT_GE(kept_later, 1);
 }
 
+void expect_the_simulators_step(const Classes& classes, const char* policy, const PolicyOptions& options) {
+  std::vector<plan::Order> orders = make_policy(policy)->orders(classes, options);
+  const SimulatedOrders step = simulated_step(classes, orders, options);
+  for (std::size_t k = 0; k < orders.size(); ++k) orders[k].added_edges = step.plans[k].added_edges;
+  const double makespan = timetable_of(LimitedLists(classes, options).tasks(), orders, options).makespan;
+  EXPECT_NEAR(makespan, step.simulated, 1e-6 * step.simulated);
+}
+
 // With the edges that plans add for memory, timetables are the simulator's, also of links that are shared.
 TEST(LimitedLists, TimetablesAreTheSimulators) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const Classes classes = testing::random_pipeline(seed, {});
-    PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2),
-                          .cost_model = std::make_shared<DrawnCosts>()};
+    PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2), .cost_model = drawn_costs()};
     options.link_of_channel = testing::own_links();
-    const LimitedLists lists(classes, options);
     for (const char* policy : {"critical-path", "random", "lhs", "1f1b"}) {
-      std::vector<plan::Order> orders = make_policy(policy)->orders(classes, options);
-      const SimulatedOrders step = simulated_step(classes, orders, options);
-      for (std::size_t k = 0; k < orders.size(); ++k) orders[k].added_edges = step.plans[k].added_edges;
-      EXPECT_NEAR(timetable_of(lists.tasks(), orders, options).makespan, step.simulated, 1e-6 * step.simulated)
-          << policy << ", seed " << seed;
+      SCOPED_TRACE(::testing::Message() << policy << ", seed " << seed);
+      expect_the_simulators_step(classes, policy, options);
     }
   }
 }
@@ -126,17 +111,13 @@ TEST(LimitedLists, DirectionsOfALinkAreSharedByThemselves) {
   const testing::PipelineToy toy({.stages = 3, .micro_batches = 6, .message = 900});
   PolicyOptions options{.cost_model = toy.prices()};
   options.link_of_channel = testing::one_link();
-  const LimitedLists lists(toy.classes(), options);
-  std::vector<plan::Order> orders = make_policy("1f1b")->orders(toy.classes(), options);
-  const SimulatedOrders step = simulated_step(toy.classes(), orders, options);
-  for (std::size_t k = 0; k < orders.size(); ++k) orders[k].added_edges = step.plans[k].added_edges;
-  EXPECT_NEAR(timetable_of(lists.tasks(), orders, options).makespan, step.simulated, 1e-6 * step.simulated);
+  expect_the_simulators_step(toy.classes(), "1f1b", options);
 }
 
 TEST(LimitedLists, AScheduleKnowsHowLongItTakes) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Classes classes = testing::random_pipeline(seed, {2, graph::ChunkPlacement::v});
-    const PolicyOptions options{.cost_model = std::make_shared<DrawnCosts>()};
+    const PolicyOptions options{.cost_model = drawn_costs()};
     const LimitedLists lists(classes, options);
     const auto scheduler = lists.scheduler({});
     const double makespan = scheduler->run(upward_rank(lists.tasks()));
@@ -152,18 +133,13 @@ TEST(LimitedLists, KeepEachClassWithinItsLimit) {
   for (const std::int64_t micro_batches : {4, 8, 12}) {
     const testing::PipelineToy toy({.stages = 4, .micro_batches = micro_batches, .message = 100});
     const PolicyOptions free{.cost_model = toy.prices()};
-    const auto most_scratch = [](const std::vector<plan::Plan>& plans) {
-      std::int64_t most = 0;
-      for (const plan::Plan& plan : plans) most = std::max(most, plan.scratch_bytes);
-      return most;
-    };
-    const std::int64_t one_by_one = most_scratch(testing::checked_plans(toy.classes(), "1f1b", free));
+    const std::int64_t one_by_one = testing::most_scratch(testing::checked_plans(toy.classes(), "1f1b", free));
     for (const char* name : {"critical-path", "lhs", "anneal:iterations=30", "portfolio:budget=30"}) {
       SCOPED_TRACE(name);
       PolicyOptions limited = free;
       limited.memory_limit = one_by_one;
-      const std::int64_t wanted = most_scratch(testing::checked_plans(toy.classes(), name, free));
-      EXPECT_LE(most_scratch(testing::checked_plans(toy.classes(), name, limited)), one_by_one);
+      const std::int64_t wanted = testing::most_scratch(testing::checked_plans(toy.classes(), name, free));
+      EXPECT_LE(testing::most_scratch(testing::checked_plans(toy.classes(), name, limited)), one_by_one);
       bound += wanted > one_by_one ? 1 : 0;
     }
   }

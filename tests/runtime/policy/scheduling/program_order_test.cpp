@@ -33,12 +33,8 @@ TEST(Visits, HaveTheTasksThatALayerPutOff) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     const std::string number = std::to_string(i);
     const graph::View y = toy.tensor("y" + number, 8);
-    toy.add({"t" + number,
-             graph::GeluForward{8},
-             {graph::read(x), graph::write(y)},
-             places[i].first,
-             places[i].second,
-             graph::Phase::backward});
+    toy.add("t" + number, graph::GeluForward{8}, {graph::read(x), graph::write(y)}, places[i].first, places[i].second,
+            graph::Phase::backward);
   }
   std::vector<std::pair<std::int32_t, std::size_t>> found;  // layer, end
   for (const Visit& visit : visits_of(*toy.build())) found.emplace_back(visit.layer, visit.end);

@@ -10,7 +10,6 @@
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
-#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::policy {
@@ -26,8 +25,7 @@ TEST(Timetable, FollowsQueuesEdgesAndAddedEdges) {
   const auto graph = toy.build();
   const cost::TaskCosts costs{.ns = {2, 5, 3, 1}, .cpu_ns = {0, 0, 0, 0}};
   const auto table_of = [&](const plan::Order& order) { return testing::timetable_of(*graph, order, costs, {}); };
-  plan::Order order =
-      testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}});
+  plan::Order order = testing::order_in(*graph, "a c b d");
   const Timetable table = table_of(order);
   EXPECT_EQ(table.start, (std::vector<double>{0, 2, 2, 5}));
   EXPECT_EQ(table.finish, (std::vector<double>{2, 7, 5, 6}));
@@ -44,7 +42,7 @@ TEST(Timetable, FollowsQueuesEdgesAndAddedEdges) {
   order.added_edges = {edge(graph::EdgeKind::completes_before, 1)};
   EXPECT_EQ(table_of(order).makespan, 7);
   // b in front of a in the queue.
-  order = testing::order_of(*graph, 1, {{"b", "compute0"}, {"a", "compute0"}, {"c", "data"}, {"d", "compute0"}});
+  order = testing::order_in(*graph, "b a c d");
   EXPECT_EQ(table_of(order).makespan, 10);
 }
 
@@ -86,43 +84,32 @@ double expect_the_simulators(const Contending& c, const plan::Order& order, std:
 }
 
 TEST(RunningLanes, TimetablesAreTheSimulators) {
-  int slowed = 0;
+  int slowed = 0, faster = 0, slower = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Contending c = contending(seed);
-    for (const char* policy : {"program", "random", "critical-path"}) {
-      slowed +=
-          expect_the_simulators(c, testing::order_of(*make_policy(policy), *c.graph, c.options), seed) > 1.01 ? 1 : 0;
-    }
+    const auto order_by = [&](const char* policy) {
+      return testing::order_of(*make_policy(policy), *c.graph, c.options);
+    };
+    for (const char* policy : {"program", "random", "critical-path"})
+      slowed += expect_the_simulators(c, order_by(policy), seed) > 1.01 ? 1 : 0;
+    const plan::Order random = order_by("random");
+    const auto of_times = [&](Contending other, std::vector<double> cost::TaskCosts::*times, const auto& factor) {
+      testing::Draws draws(seed);
+      other.costs.*times = other.costs.ns;
+      for (double& ns : other.costs.*times) ns *= factor(draws);
+      return expect_the_simulators(other, random, seed);
+    };
+    Contending one_link = c;
+    one_link.options.link_of_channel = testing::one_link();
+    const double latency = of_times(one_link, &cost::TaskCosts::link_ns,
+                                    [](testing::Draws& draws) { return static_cast<double>(draws.below(4)) / 4; });
+    faster += latency < 0.99 * expect_the_simulators(one_link, random, seed) ? 1 : 0;
+    const double beside = of_times(c, &cost::TaskCosts::beside_ns,
+                                   [](testing::Draws& draws) { return static_cast<double>(draws.between(2, 8)) / 2; });
+    slower += beside > 1.01 * expect_the_simulators(c, random, seed) ? 1 : 0;
   }
   EXPECT_GE(slowed, 60);
-}
-
-TEST(RunningLanes, TimetablesWithLatencyAreTheSimulators) {
-  int faster = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    Contending c = contending(seed);
-    c.options.link_of_channel = testing::one_link();
-    const plan::Order order = testing::order_of(*make_policy("random"), *c.graph, c.options);
-    const double bytes_alone = expect_the_simulators(c, order, seed);
-    testing::Draws draws(seed);
-    c.costs.link_ns = c.costs.ns;
-    for (double& ns : c.costs.link_ns) ns *= static_cast<double>(draws.below(4)) / 4;
-    faster += expect_the_simulators(c, order, seed) < 0.99 * bytes_alone ? 1 : 0;
-  }
   EXPECT_GE(faster, 15);
-}
-
-TEST(RunningLanes, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulators) {
-  int slower = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    Contending c = contending(seed);
-    const plan::Order order = testing::order_of(*make_policy("random"), *c.graph, c.options);
-    const double without = expect_the_simulators(c, order, seed);
-    testing::Draws draws(seed);
-    c.costs.beside_ns = c.costs.ns;
-    for (double& ns : c.costs.beside_ns) ns *= static_cast<double>(draws.between(2, 8)) / 2;
-    slower += expect_the_simulators(c, order, seed) > 1.01 * without ? 1 : 0;
-  }
   EXPECT_GE(slower, 30);
 }
 

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/plan/checker.h"
-#include "runtime/plan/plan.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/limited_lists.h"
 #include "runtime/policy/scheduling/timetable.h"
@@ -15,36 +13,25 @@
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
+#include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 #include "tests/runtime/random_graph.h"
 
 namespace weft::policy {
 namespace {
 
 /// Costs from 0 to 9, so that orders tie and tasks take no time.
-class CostsOfSeeds final : public cost::CostModel {
- public:
-  explicit CostsOfSeeds(std::uint64_t seed) : seed_(seed) {}
-  cost::TaskCosts costs(const graph::Graph& graph) const override {
-    testing::Draws draws(seed_);
-    cost::TaskCosts costs;
-    for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-      costs.ns.push_back(static_cast<double>(draws.below(10)));
-      costs.cpu_ns.push_back(costs.ns.back() / 2);
-    }
-    return costs;
-  }
-  std::string source() const override { return "a test"; }
-
- private:
-  std::uint64_t seed_;
-};
+std::shared_ptr<const cost::CostModel> costs_of_seed(std::uint64_t seed) {
+  return testing::priced_tasks([draws = testing::Draws(seed)](const graph::Task&) mutable {
+    const auto ns = static_cast<double>(draws.below(10));
+    return testing::TaskPrice{ns, ns / 2};
+  });
+}
 
 /// Collectives make computations take half as long again, and all channels share a link.
 PolicyOptions contended(std::uint64_t seed) {
   cost::Machine machine;
   machine.slowdowns = {{"", "", 1.5}};
-  PolicyOptions options{.cost_model = std::make_shared<CostsOfSeeds>(seed),
-                        .machine = std::make_shared<const cost::Machine>(machine)};
+  PolicyOptions options{.cost_model = costs_of_seed(seed), .machine = std::make_shared<const cost::Machine>(machine)};
   options.link_of_channel = testing::one_link();
   return options;
 }
@@ -138,10 +125,7 @@ TEST(WindowSearch, MakesPipelinesShorterWithoutADeadlock) {
     EXPECT_GE(search.makespan(), search.bound() * (1 - 1e-12)) << seed;
     const std::vector<plan::Order> orders = search.orders();
     EXPECT_NEAR(timetable_of(classes, orders, costs, options).makespan, search.makespan(), 1e-9) << seed;
-    std::vector<plan::Plan> plans;
-    for (std::size_t k = 0; k < classes.size(); ++k)
-      plans.push_back(plan::make_plan(classes[k], orders[k], "searched"));
-    EXPECT_TRUE(plan::check(testing::pointers_to(plans)).empty()) << seed;
+    testing::checked_plans_of(classes, orders);
     shorter += search.makespan() < before ? 1 : 0;
   }
   EXPECT_GE(shorter, 4);

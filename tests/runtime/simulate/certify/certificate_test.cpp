@@ -7,7 +7,6 @@
 
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
-#include "runtime/simulate/certify/case_splits.h"
 #include "runtime/simulate/certify/milestones.h"
 #include "runtime/simulate/open_problem.h"
 #include "tests/runtime/all_orders.h"

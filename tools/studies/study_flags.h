@@ -1,11 +1,16 @@
-// The flags that say where the results of an experiment go.
+// Flags that several studies have: where the results of an experiment go, and how a search for the best configuration
+// is made.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/status_line.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/trusted_libraries.h"
 #include "study/experiment.h"
+#include "study/search/search.h"
 #include "tools/command_line/command.h"
 
 namespace weft::tools {
@@ -31,5 +36,21 @@ struct ResultFlags {
 
 /// Adds --json and --quiet. `what`: "rows".
 void add_result_flags(Command& command, ResultFlags& flags, const std::string& what);
+
+struct SearchFlags {
+  std::vector<std::string> kept, policies, pipes;
+  std::int64_t finalists = 6;
+  int jobs = 0;
+};
+
+/// Adds --keep, --policies, --finalists and --jobs, which set `flags` when they are parsed.
+void add_search_flags(Command& command, SearchFlags& flags, const std::string& policies_help = "");
+
+/// The policies as objects; those of `libraries` and those that are named may be loaded.
+std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& names,
+                                                policy::TrustedLibraries libraries);
+
+/// Without ranks. Throws UserError.
+study::SearchOptions search_options(const SearchFlags& flags, const policy::TrustedLibraries& libraries);
 
 }  // namespace weft::tools

@@ -1,5 +1,5 @@
 // Moves of tasks in an order: what goes along, what forbids a move, and the policy's edges.
-#include "runtime/simulate/order_move.h"
+#include "runtime/simulate/remedy.h"
 
 #include <gtest/gtest.h>
 

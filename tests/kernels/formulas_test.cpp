@@ -1,5 +1,5 @@
 // The formulas of GPU kernels at the ends of their range, computed on the CPU.
-#include "kernels/activation_formulas.h"
+#include "kernels/formulas.h"
 
 #include <gtest/gtest.h>
 

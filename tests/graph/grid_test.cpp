@@ -1,4 +1,4 @@
-#include "graph/groups.h"
+#include "graph/grid.h"
 
 #include <gtest/gtest.h>
 

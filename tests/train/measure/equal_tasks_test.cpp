@@ -1,26 +1,29 @@
-#include "train/measure/measured_task.h"
+#include "train/measure/equal_tasks.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 
-#include "graph/operation.h"
+#include "runtime/execute/cpu/collective_probe.h"
 
 namespace weft::train {
 namespace {
 
-TEST(MeasuredTask, RunsOperationsOfAllItsKinds) {
-  cpu::Workers workers(1);
+TEST(EqualTasks, OfAllKindsRunOnTheCpu) {
+  const auto run = [](const EqualTasks& tasks) {
+    const auto graph = graph_of(tasks);
+    execute::ProbeComputation(*graph, graph->tasks().front(), 1).run();
+  };
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    MeasuredTask(graph::Gemm{8, 16, 4}, dtype, workers).run();
-    MeasuredTask(graph::Gemm{.m = 8, .n = 16, .k = 4, .trans_a = true}, dtype, workers).run();
-    MeasuredTask(graph::AttentionForward{1, 16, 2, 2, 16}, dtype, workers).run();
-    MeasuredTask(graph::AttentionBackward{1, 16, 2, 2, 16}, dtype, workers).run();
-    MeasuredTask(graph::GeluForward{100}, dtype, workers).run();
+    run({graph::Gemm{8, 16, 4}, dtype});
+    run({graph::Gemm{.m = 8, .n = 16, .k = 4, .trans_a = true}, dtype});
+    run({graph::AttentionForward{1, 16, 2, 2, 16}, dtype});
+    run({graph::AttentionBackward{1, 16, 2, 2, 16}, dtype});
+    run({graph::GeluForward{100}, dtype});
   }
 }
 
-TEST(MeasuredGraph, HasEqualTasksOnOperandsOfTheSchema) {
+TEST(EqualTasks, HasEqualTasksOnOperandsOfTheSchema) {
   const auto shared = graph_of({graph::AttentionForward{2, 8, 4, 2, 16}, DType::bf16, 3, "attend"});
   const graph::Graph& graph = *shared;
   ASSERT_EQ(graph.tasks().size(), 3U);
@@ -32,7 +35,7 @@ TEST(MeasuredGraph, HasEqualTasksOnOperandsOfTheSchema) {
   EXPECT_EQ(graph.tasks()[0].accesses[3].mode, graph::AccessMode::write);
 }
 
-TEST(MeasuredGraph, MayUseTheBeginningOfLargerMemory) {
+TEST(EqualTasks, MayUseTheBeginningOfLargerMemory) {
   graph::GraphBuilder builder;
   add_equal_tasks(builder, {graph::AllReduce{graph::Channel::y, 2, 10}, DType::f32, 2, "array", 100});
   add_equal_tasks(builder, {graph::Add{7}});

@@ -72,7 +72,7 @@ std::int64_t bytes_of(const Matrix& matrix) {
 
 using Arguments = std::map<std::string_view, Matrix>;  // by their names in the operation's schema
 
-/// What a case needs beyond its operation's schema.
+/// The properties of a case that its operation's schema doesn't give.
 struct Special {
   std::map<std::string_view, std::string_view> in_place = {};  // arguments that lie in the memory of another one
   std::map<std::string_view, DType> dtypes = {};               // other than the case's

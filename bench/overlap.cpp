@@ -44,7 +44,7 @@ namespace weft {
 namespace {
 
 /// Two ranks send each other the same number of bytes over a bare TCP connection. They sum, frame and acknowledge
-/// nothing, so no transport over TCP costs less. One exchange runs at a time:
+/// nothing, so no transport over TCP costs less. A new exchange starts after the last one has ended:
 ///
 ///   SocketExchange exchange(world, 16 << 20);  // connects ranks 0 and 1
 ///   exchange.start();

@@ -157,9 +157,9 @@ class ArgumentCheck {
   std::vector<const ArgumentSchema*> rows_;
 };
 
-/// Throws std::logic_error if the task has too few or too many accesses, or one whose mode, shape or dtype its schema
-/// doesn't allow. The message names the argument, what was found and what the schema expects. `tensors` are all tensors
-/// of the graph.
+/// Compares the task's accesses with its operation's schema: their number, modes, shapes and dtypes. Throws
+/// std::logic_error at the first difference; the message names the argument, the value found and the value expected.
+/// `tensors` are all tensors of the graph.
 void check_arguments(const Task& task, std::span<const Tensor> tensors) {
   ArgumentCheck check(task, tensors);
   if (const std::string_view wrong = contradiction_in(task.operation); !wrong.empty()) {

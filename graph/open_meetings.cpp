@@ -239,7 +239,7 @@ class Walk {
   const OpenMeetings& meetings_;
   std::vector<std::uint32_t> first_;  // number of each class's first task
   std::vector<std::uint32_t> waits_, meeting_, open_;
-  std::vector<std::vector<std::uint32_t>> later_;  // by task: those that an edge from it leads to
+  std::vector<std::vector<std::uint32_t>> later_;  // by task: the targets of its edges
   std::vector<std::size_t> missing_;               // by meeting: members that aren't there
 };
 

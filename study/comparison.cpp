@@ -73,6 +73,19 @@ std::vector<TableColumn> policy_columns(const Comparison& comparison, const std:
   return columns;
 }
 
+/// Of the policy's own graph; without one that is known, of the configured one.
+double bound_of(const Comparison& comparison, const simulate::Report& report) {
+  return report.bounds.best() > 0 ? report.bounds.best() : comparison.bound_ns();
+}
+
+/// Whether the policy orders another graph than the configured one.
+bool rewrites_graph(const Comparison& comparison, const PolicyStep& step) {
+  const auto more = [&](const simulate::ClassReport& each) {
+    return each.rewrites.size() > step.problem.rewrites.size() || !each.messages.empty();
+  };
+  return step.report.bounds.best() < comparison.bound_ns() || std::ranges::any_of(step.report.classes, more);
+}
+
 /// What the policy saves of the time between the serial step and the bound; "-" without a serial step.
 std::string hidden_text(double step_ns, const std::optional<double>& serial_ns, double bound_ns) {
   return serial_ns ? percent(simulate::hidden_share(step_ns, *serial_ns, bound_ns)) : "-";
@@ -83,7 +96,6 @@ TextTable policies_table(const Comparison& comparison) {
   if (channels.size() < 2) channels.clear();  // the column would equal "exposed ms"
   TextTable table{.columns = policy_columns(comparison, channels)};
   const PolicyStep* serial = comparison.serial();
-  const double bound = comparison.bound_ns();
   std::optional<double> serial_ns, serial_measured_ns;
   if (serial != nullptr) serial_ns = serial->report.step_ns(), serial_measured_ns = serial->measured.median();
   double least = INFINITY;
@@ -91,7 +103,8 @@ TextTable policies_table(const Comparison& comparison) {
     const simulate::Report& r = each.report;
     if (!r.planned()) continue;
     std::vector<std::string>& row = table.rows.emplace_back();
-    row = {r.policy.name,
+    const double bound = bound_of(comparison, r);
+    row = {r.policy.name + (rewrites_graph(comparison, each) ? " *" : ""),
            ms(r.step_ns()),
            serial_ns ? fmt::format("{:.3f}", *serial_ns / r.step_ns()) : "-",
            percent(r.gap()),
@@ -140,12 +153,17 @@ std::string bounds_text(const Comparison& comparison) {
       fmt::format("No order can take less than {} ms ({}); computing alone takes {} ms, communicating alone {} ms.\n",
                   ms(b.best()), study::bounds_text(b, ms), ms(comparison.problem.alone.compute_ns),
                   ms(comparison.problem.alone.communication_ns));
+  bool marked = false;
   for (const PolicyStep& step : comparison.steps) {
     const simulate::Report& report = step.report;
-    if (!report.planned() || report.bounds.best() >= b.best()) continue;
+    if (!report.planned() || !rewrites_graph(comparison, step)) continue;
+    marked = true;
+    if (report.bounds.best() >= b.best()) continue;
     text += fmt::format("{} rewrites the graph, after which no order takes less than {} ms.\n", report.policy.name,
                         ms(report.bounds.best()));
   }
+  if (marked)
+    text += "*: of a graph that the policy rewrote; its gap and hidden % are against that graph's own bound.\n";
   return text;
 }
 
@@ -216,48 +234,51 @@ namespace {
 
 /// `table` gives a table's text.
 template <class Table>
-StyledText described(const Comparison& comparison, const Table& table) {
-  StyledText text(fmt::format("{}\nCosts: {}{}{}.\n{}\n", comparison.title, comparison.source,
-                              comparison.unsure.empty() ? "" : "; ", cost::unsure_text(comparison.unsure),
-                              comparison.summation_note.empty() ? "" : "Note: " + comparison.summation_note + ".\n"));
-  text.add(table(policies_table(comparison))).add("\n" + bounds_text(comparison));
+StyledText described(const Comparison& comparison, std::optional<std::size_t> width, const Table& table) {
+  const auto prose = [&](const std::string& of) { return fitted(of, width); };
+  StyledText text(
+      prose(fmt::format("{}\nCosts: {}{}{}.\n{}\n", comparison.title, comparison.source,
+                        comparison.unsure.empty() ? "" : "; ", cost::unsure_text(comparison.unsure),
+                        comparison.summation_note.empty() ? "" : "Note: " + comparison.summation_note + ".\n")));
+  text.add(table(policies_table(comparison))).add(prose("\n" + bounds_text(comparison)));
   if (comparison.measured()) {
-    text.add(fmt::format(
+    text.add(prose(fmt::format(
         "Of the pairs of policies whose measured medians differ by more than 3 %, {:.0f} % are ranked alike "
         "by the simulator.\n",
-        100 * ranked_alike(comparison, 0.03)));
-    text.add(stale_text(comparison), Emphasis::warning);
+        100 * ranked_alike(comparison, 0.03))));
+    text.add(prose(stale_text(comparison)), Emphasis::warning);
   }
   for (const PolicyStep& step : comparison.steps) {
     const simulate::Report& report = step.report;
     if (!report.planned()) {
       constexpr std::size_t kMost = 200;  // the cycle of a deadlock may name many tasks
       const std::string reason = report.refusal.substr(0, report.refusal.find('\n'));
-      text.add(fmt::format("{}: no plan: {}{}\n", report.policy.name, reason.substr(0, kMost),
-                           reason.size() > kMost ? "…" : ""));
+      text.add(prose(fmt::format("{}: no plan: {}{}\n", report.policy.name, reason.substr(0, kMost),
+                                 reason.size() > kMost ? "…" : "")));
       continue;
     }
     if (const std::string rewrites = report.rewrites_for_memory(); !rewrites.empty()) {
-      text.add(fmt::format("{} rewrites the graph to fit the memory: {}\n", report.policy.name, rewrites));
+      text.add(prose(fmt::format("{} rewrites the graph to fit the memory: {}\n", report.policy.name, rewrites)));
     }
     if (const std::string order = report.order_for_memory(); !order.empty()) {
-      text.add(fmt::format("{}: its own order takes too much memory; the figures are of another order: {}\n",
-                           report.policy.name, order));
+      text.add(prose(fmt::format("{}: its own order takes too much memory; the figures are of another order: {}\n",
+                                 report.policy.name, order)));
     }
   }
   if (comparison.limited.empty()) return text;
-  return text.add(kFrontTitle).add(table(front_columns().table(comparison.limited)));
+  return text.add(prose(kFrontTitle)).add(table(front_columns().table(comparison.limited)));
 }
 
 }  // namespace
 
 StyledText styled_comparison(const Comparison& comparison, std::optional<std::size_t> width) {
-  return described(comparison, [&](const TextTable& table) { return table_text(table, width); });
+  return described(comparison, width, [&](const TextTable& table) { return table_text(table, width); });
 }
 
 std::string comparison_text(const Comparison& comparison, TableStyle style) {
   if (style == TableStyle::terminal) return styled_comparison(comparison, std::nullopt).plain();
-  return described(comparison, [](const TextTable& table) { return StyledText(table_markdown(table)); }).plain();
+  return described(comparison, std::nullopt, [](const TextTable& table) { return StyledText(table_markdown(table)); })
+      .plain();
 }
 
 namespace {
@@ -315,7 +336,7 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
     if (serial != nullptr) {
       const double serial_ns = serial->report.step_ns();
       entry.add("speed_up", serial_ns / r.step_ns())
-          .add("hidden", simulate::hidden_share(r.step_ns(), serial_ns, comparison.bound_ns()));
+          .add("hidden", simulate::hidden_share(r.step_ns(), serial_ns, bound_of(comparison, r)));
     }
     entry.add("exposed_ms", in_ms(r.most_exposed().times.exposed))
         .add("communication_ms", in_ms(r.most_exposed().times.communication))

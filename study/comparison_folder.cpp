@@ -84,8 +84,8 @@ void add_differences(inspect::ReportPage& page, const std::vector<inspect::Repor
   if (!differences.empty() && classes == 1) page.leading.push_back(inspect::gain_table(views, differences));
 }
 
-/// Keeps what one class did.
-void keep_view(KeptComparison& kept, const PolicyStep& step, std::size_t of_class) {
+/// Keeps what one class did, and returns its verdict.
+Verdict keep_view(KeptComparison& kept, const PolicyStep& step, std::size_t of_class, std::vector<Change> settings) {
   const simulate::Problem& problem = step.problem;
   const simulate::Report& report = step.report;
   const plan::Plan& plan = *report.classes[of_class].plan;
@@ -99,8 +99,10 @@ void keep_view(KeptComparison& kept, const PolicyStep& step, std::size_t of_clas
   options.rewrites = false;
   simulate::Explanation why;
   double bound_ns = report.bounds.best();
+  Verdict verdict;
   if (!measured) {
     why = simulate::explain(problem, report, options, of_class);
+    verdict = verdict_of(report, of_class, why, std::move(settings));
   } else {
     // Beside measured times only a model that is made of them means something.
     const simulate::Problem costs = with_traced_costs(problem, report.plans(), {&recording, 1});
@@ -108,6 +110,7 @@ void keep_view(KeptComparison& kept, const PolicyStep& step, std::size_t of_clas
     simulate::simulate_again(own, costs);
     why = simulate::explain(costs, own, options, of_class);
     bound_ns = own.bounds.best();
+    verdict = verdict_of(own, of_class, why);
   }
   kept.causes.push_back(inspect::causes_json(*plan.graph, why).text());
   kept.views.push_back(
@@ -115,21 +118,33 @@ void keep_view(KeptComparison& kept, const PolicyStep& step, std::size_t of_clas
        std::move(recording),
        {{"lower bound", bound_ns}},
        inspect::links_of(*plan.graph, problem.machine, problem.grid)});
+  return verdict;
 }
 
 }  // namespace
 
-KeptComparison keep_comparison(const Comparison& comparison) {
+KeptComparison keep_comparison(const Comparison& comparison,
+                               const std::function<std::vector<Change>(const PolicyStep&)>& settings) {
   KeptComparison kept;
   kept.comparison = comparison_json(comparison).text();
   std::set<std::string> names;
   const PolicyStep* fastest = nullptr;
   for (const PolicyStep& step : comparison.steps) {
+    const bool less = fastest == nullptr || step.report.step_ns() < fastest->report.step_ns();
+    if (step.report.planned() && less) fastest = &step;
+  }
+  for (const PolicyStep& step : comparison.steps) {
     const simulate::Report& report = step.report;
     if (!report.planned() || !names.insert(report.policy.name).second) continue;
     kept.classes = report.classes.size();
-    for (std::size_t k = 0; k < kept.classes; ++k) keep_view(kept, step, k);
-    if (fastest == nullptr || report.step_ns() < fastest->report.step_ns()) fastest = &step;
+    for (std::size_t k = 0; k < kept.classes; ++k) {
+      const bool first = &step == fastest && k == 0;
+      const Verdict verdict = keep_view(kept, step, k, first && settings ? settings(step) : std::vector<Change>());
+      if (!first) continue;
+      kept.verdict = lines_of(verdict);
+      if (comparison.steps.size() > 1)
+        kept.verdict.front() = fmt::format("{} is {}.", report.policy.name, verdict.text);
+    }
   }
   if (fastest != nullptr) draw_graph(kept, fastest->report, fastest->problem.grid);
   return kept;
@@ -175,6 +190,7 @@ void write_comparison(const std::filesystem::path& folder, const ComparedStep& s
       .add("graph_view", kept.graph_view);
   if (const auto* open = std::get_if<ComparedGraph>(&step)) document.add("graph_flags", open->flags);
   if (kept.classes > 1) document.add("classes", kept.classes);
+  if (!kept.verdict.empty()) document.add("verdict", kept.verdict);
   document.add("version", kVersion).add("views", views);
   if (!kept.graph_svg.empty()) write_durable(writing.path() / "graph.svg", kept.graph_svg);
   write_durable(writing.path() / "comparison.json", indented_json(document.text(), 1, JsonKeys::sorted) + "\n");
@@ -208,6 +224,9 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
     kept.causes.push_back(entry["causes"].shown());
     kept.views.push_back(std::move(view));
   }
+  if (const auto verdict = in.find("verdict")) {
+    for (const DocumentValue& line : verdict->items()) kept.verdict.push_back(line.text());
+  }
   if (kept.views.empty()) in["views"].refuse("has no policy with a plan", "one at least");
   if (const auto classes = in.find("classes")) {
     kept.classes = static_cast<std::size_t>(classes->integer(1, std::ssize(kept.views)));
@@ -231,6 +250,7 @@ inspect::ReportPage comparison_page(KeptComparison kept) {
   if (const auto note = comparison.root().find("summation_note"); note && !note->text().empty()) {  // older: none
     page.subtitle += "; " + note->text();
   }
+  page.verdict = std::move(kept.verdict);
   page.leading.push_back(inspect::policies_table(comparison.root()));
   page.timeline_note =
       fmt::format("One step of {}{}.", kept.classes == 1 ? "rank 0" : "a rank of each stage",

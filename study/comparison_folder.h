@@ -11,6 +11,7 @@
 #include "graph/open_graph.h"
 #include "inspect/report/report_page.h"
 #include "study/comparison.h"
+#include "study/verdict.h"
 #include "train/config/config.h"
 
 namespace weft::study {
@@ -20,12 +21,15 @@ struct KeptComparison {
   std::size_t classes = 1;                 // rank classes of the step: as many views a policy
   std::vector<inspect::ReportView> views;  // by policy, then by class
   std::vector<std::string> causes;         // by view, JSON as causes_json() writes it
+  std::vector<std::string> verdict = {};   // on the fastest policy's step; empty: an older folder has none
   std::string graph_svg;                   // graph of the fastest policy; "" if it can't be drawn
   std::string graph_note, graph_view;      // graph_view: the policy's view
 };
 
 /// Keeps the policies of `comparison` that have plans. Explains each step, simulated or, of a single class, measured.
-KeptComparison keep_comparison(const Comparison& comparison);
+/// `settings` finds what else may help the fastest of them; null: nothing else is tried.
+KeptComparison keep_comparison(const Comparison& comparison,
+                               const std::function<std::vector<Change>(const PolicyStep&)>& settings = nullptr);
 
 /// Does the path name a folder: an existing one, or a name without an ending that isn't a device or a pipe?
 bool names_folder(const std::filesystem::path& path);

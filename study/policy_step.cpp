@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/timeline.h"
 
@@ -65,6 +66,21 @@ JsonObject bounds_json(const simulate::Bounds& bounds, double scale) {
       .add("energy", bounds.energy * scale)
       .add("contention", bounds.contention * scale)
       .add("windows", bounds.windows * scale);
+}
+
+std::string fitted(const std::string& text, std::optional<std::size_t> width) {
+  if (!width) return text;
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const std::vector<std::string> parts =
+        text_width(line) <= *width ? std::vector<std::string>{line} : wrap(line, *width);
+    for (std::size_t i = 0; i < parts.size(); ++i) out += (i > 0 ? "\n" : "") + parts[i];
+    if (end < text.size()) out += '\n';
+    at = end + 1;
+  }
+  return out;
 }
 
 std::string bounds_text(const simulate::Bounds& bounds, const std::function<std::string(double)>& time) {
@@ -167,7 +183,7 @@ inspect::Picture picture_of(std::span<const PolicyStep> steps) {
     const simulate::Report& report = step.report;
     if (!report.planned()) continue;
     if (step.has_stages()) {
-      charts.push_back(inspect::pipeline_chart(report));
+      charts.push_back(inspect::pipeline_chart(report, step.problem.grid));
       continue;
     }
     recordings.push_back(recording_of(report, step.run ? std::optional(step.problem.grid) : std::nullopt));

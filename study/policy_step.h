@@ -77,6 +77,9 @@ JsonObject bounds_json(const simulate::Bounds& bounds, double scale);
 /// "critical path 2 ms, work 1 ms, …" of the bounds that are known.
 std::string bounds_text(const simulate::Bounds& bounds, const std::function<std::string(double)>& time);
 
+/// Prose whose lines are broken at spaces where they are longer than `width`, if there is a width.
+std::string fitted(const std::string& text, std::optional<std::size_t> width);
+
 /// What several stages have besides the figures of any step: micro-batches, layers, bubbles, and each rank's times.
 void add_stages(JsonObject& json, const PolicyStep& step);
 

@@ -22,6 +22,7 @@
 #include "inspect/report/report_tables.h"
 #include "runtime/simulate/explain.h"
 #include "study/traced_costs.h"
+#include "study/verdict.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
@@ -68,6 +69,8 @@ RunMetrics read_metrics(const std::filesystem::path& file) {
     const DocumentValue line = document.root();
     for (const char* key : {"step", "loss", "step_ms"}) (void)line[key];  // each line has these
     for (MetricSeries& series : metrics.series) read_point(line, series.key, series.points);
+    if (const auto before = line.find("val_loss_before"); before && !before->is_null() && metrics.held_out.empty())
+      metrics.held_out.push_back({line["step"].integer(0, INT64_MAX) - 1, before->number()});
     read_point(line, "val_loss", metrics.held_out);
     metrics.step_ms.points.push_back({line["step"].integer(0, INT64_MAX), line["step_ms"].number()});
   }
@@ -177,6 +180,7 @@ struct ReadRun {
   std::vector<inspect::ReportTable> shares, trailing;  // trailing: bandwidth, exposed communication, causes
   std::string shortened;                               // what the views leave out
   std::string graph_svg, graph_note;
+  std::vector<std::string> verdict;  // with what this run's tasks took
 
   const plan::Recording& first() const { return views.front().recording; }
 
@@ -214,8 +218,9 @@ std::vector<inspect::ReportTable> add_plan(ReadRun& run, Replanned replanned,
     inspect::ReportView& view = run.views[k];
     const graph::Graph& graph = report.classes[k].graph();
     view.links = inspect::links_of(graph, replanned.problem.machine, run.config.grid);
-    const Document why =
-        read_json(inspect::causes_json(graph, simulate::explain(problem, report, options, k)).text(), "the causes");
+    const simulate::Explanation explained = simulate::explain(problem, report, options, k);
+    if (k == 0) run.verdict = lines_of(verdict_of(report, k, explained));
+    const Document why = read_json(inspect::causes_json(graph, explained).text(), "the causes");
     inspect::ReportTable& causes = tables.emplace_back(inspect::causes_table(why.root(), view.name));
     const plan::RecordedStep& step = view.recording.ranks.front().steps.back();
     causes.note += fmt::format(
@@ -370,6 +375,7 @@ inspect::ReportPage run_page(const fs::path& folder, const std::vector<train::Se
   inspect::ReportPage page;
   page.title = fmt::format("{}: {} steps", run.config.model.name, run.metrics.steps);
   page.subtitle = run.subtitle();
+  page.verdict = std::move(run.verdict);
   page.facts = std::move(run.facts);
   page.timeline_note = std::move(run.shortened);
   for (MetricSeries& series : run.metrics.series) {

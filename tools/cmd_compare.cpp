@@ -427,8 +427,8 @@ Command describe_compare() {
   const ConfigOptions config(command);
   command.description =
       "gap: how far the step is above the bound of the policy's own graph.\n"
-      "hidden: the share that the policy saves of the time between the serial step and the bound of the configured "
-      "graph.\n"
+      "hidden: the share that the policy saves of the time between the serial step and the bound of its own graph.\n"
+      "*: a row whose graph the policy rewrote.\n"
       "bubble, there: the share of all ranks' time without a computation, of pipelines; in the measured steps.\n"
       "exposed, memory: of the rank of a pipeline that has most.\n"
       "contention: the time that computations lose to communication beside them.\n"

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/status_line.h"
 #include "base/text/json_object.h"
 #include "ops/lower.h"
 #include "runtime/comm/agreement.h"
@@ -24,6 +25,7 @@
 #include "train/evaluation.h"
 #include "train/measure/bf16_products.h"
 #include "train/measure/run_gemm_tuning.h"
+#include "train/progress.h"
 #include "train/run/launch_run.h"
 #include "train/run/run_inputs.h"
 #include "train/step/planning.h"
@@ -39,6 +41,7 @@ constexpr int kNoLoss = 3;  // the exit code of a fault at run time
 struct EvalOptions {
   std::string from;                       // a run or checkpoint folder, or a folder of Hugging Face
   std::vector<train::Setting> overrides;  // of the run's own configuration
+  std::vector<std::string> accepted;
   bool json = false;
 };
 
@@ -66,6 +69,7 @@ train::RunConfig config_of(const train::SavedModel& saved, const EvalOptions& op
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
   config.bf16_products.reset();
   train::apply_settings(config, options.overrides);
+  config.accepted.insert(options.accepted.begin(), options.accepted.end());
   // No policy changes a number, so a run that was ordered by somebody's code is evaluated without running that code.
   train::leave_out_library(config);
   return config;
@@ -81,9 +85,11 @@ int evaluate_model(const EvalOptions& options) {
     const train::ResolvedRun run =
         train::with_bf16(resolved, train::bf16_of_run(world, resolved.config, train::checkpoint_of(saved)));
     const train::RunConfig& config = run.config;
-    text::TokenizerPointer tokenizer;
-    comm::act_together(world,
-                       [&] { tokenizer = train::find_tokenizer(config.tokenizer, saved.path, config.model.vocab); });
+    train::ModelTokenizer tokenizer;
+    comm::act_together(world, [&] {
+      tokenizer = train::model_tokenizer(config.tokenizer, saved.path, config.model.vocab,
+                                         config.accepted.contains("tokenizer"));
+    });
     const train::TokenSource source = train::open_tokens(world, config, tokenizer, /*held_out_only=*/true);
     comm::expect_same_facts(world, train::facts_of(source));
     const train::ReadShare share = train::agree_on_weights(world, saved.path);
@@ -103,8 +109,13 @@ int evaluate_model(const EvalOptions& options) {
     train::load_parameters(saved.path, config.model, train::training_arrays(program.state(), shards, config.dtype),
                            share, train::parameters_elsewhere(config, specs, at));
     train::set_coordinates(program.state(), config.grid, at);
-    const train::StopSignals signals;
-    const train::Evaluation result = train::evaluate(program, batches, [] {
+    const train::StopSignals signals(
+        world.rank() == 0 ? "\nweft: stopping after this batch, without a loss; a second signal ends at once\n" : "");
+    StatusLine line(world.rank() == 0 && !options.json);
+    train::EvaluationBar bar(line);
+    std::int64_t begun = 0;
+    const train::Evaluation result = train::evaluate(program, batches, [&] {
+      bar.show(begun++, batches.size());
       return train::StopReasons{train::StopSignals::received() != 0, false};
     });
     if (!result.complete) {
@@ -134,6 +145,7 @@ Command describe_eval() {
   const auto options = std::make_shared<EvalOptions>();
   command.add(required(path_option("run", &options->from, "", "a run or checkpoint folder, or a folder of Hugging Face",
                                    Paths::folders)));
+  command.add(accept_option(options->accepted, {"tokenizer"}));
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   add_keys(command, command.name, options->overrides, "the run's");
   command.examples = {{"weft eval runs/mine"},

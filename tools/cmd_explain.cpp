@@ -30,6 +30,7 @@ struct ExplainCommand : StepSource {
   simulate::ExplainOptions options;
   std::string apply, output;
   int pipe_rank = -1;  // of a pipeline: whose collectives are explained; below 0: bubbles are
+  bool all = false;    // print every group, not the verdict alone
   bool json = false;
 };
 
@@ -45,23 +46,23 @@ std::vector<int> remedy_numbers(const std::string& text) {
   return numbers;
 }
 
-std::optional<HalvedBatch> halve(StepReader& reader, const study::PolicyStep& step) {
-  train::ResolvedRun run = *step.run;
-  if (run.config.micro_batch % 2 != 0) return std::nullopt;
-  run.config.micro_batch /= 2;
-  study::PolicyStep other = reader.step_of(std::move(run));
-  plan_step(other);
-  if (!other.report.planned()) return std::nullopt;
-  return HalvedBatch{other.run->config.micro_batch, step.report.step_ns() - other.report.step_ns()};
+/// Of a step that has settings to change, which only a configuration has. Of a pipeline's rank, none are tried.
+std::vector<study::Change> settings_of(StepReader& reader, const study::PolicyStep& step) {
+  return study::other_settings(step, [&](train::ResolvedRun run) {
+    study::PolicyStep other = reader.step_of(std::move(run));
+    plan_step(other);
+    return other;
+  });
 }
 
-int explain_bubbles(const ExplainCommand& command, const study::PolicyStep& step) {
+int explain_bubbles(const ExplainCommand& command, StepReader& reader, const study::PolicyStep& step) {
   if (!command.apply.empty() || !command.output.empty() || !command.options.only.empty()) {
     throw UserError("--apply, -o or --collective with a grid of pipeline stages",
                     "the stage whose collectives are meant: without one, bubbles are explained", "add --pipe-rank 0");
   }
   const auto most = static_cast<std::size_t>(command.options.most_remedied);
-  return print_result(command.json, bubble_json(step, most), bubble_text(step, most, output_width()));
+  const study::Verdict verdict = bubble_verdict(step, settings_of(reader, step));
+  return print_result(command.json, bubble_json(step, most, verdict), bubble_text(step, most, verdict, output_width()));
 }
 
 int explain_step(const ExplainCommand& command) {
@@ -87,14 +88,20 @@ int explain_step(const ExplainCommand& command) {
   const simulate::Report& report = planned.report;
   if (!report.planned()) throw UserError(report.refusal, "", "");
   simulate::prove_windows(problem, {&planned.report, 1});
-  if (bubbles) return explain_bubbles(command, planned);
+  if (bubbles) return explain_bubbles(command, reader, planned);
   const simulate::Explanation explanation = simulate::explain(problem, report, command.options, of_class);
   ExplainedStep step{report, explanation, of_class, command.options.only};
+  std::vector<study::Change> settings;
   if (!numbers.empty()) {
     step.applied = simulate::apply_remedies(problem, report, explanation, numbers, of_class);
   } else if (command.options.only.empty() && planned.run && problem.classes.size() == 1) {
-    step.halved = halve(reader, planned);
+    settings = settings_of(reader, planned);
+    const auto halved = std::ranges::find_if(
+        settings, [](const study::Change& change) { return change.what.starts_with("--micro-batch "); });
+    if (halved != settings.end()) step.halved = HalvedBatch{planned.run->config.micro_batch / 2, halved->gain_ns};
   }
+  step.verdict = study::verdict_of(report, of_class, explanation, std::move(settings));
+  step.whole = command.all || !numbers.empty() || !command.options.only.empty();
   if (!command.output.empty()) {
     write_durable(command.output, plan::to_json(step.applied->file), Named::by_person);
     step.output = command.output;
@@ -124,14 +131,19 @@ Command describe_explain() {
   command.add(output_option(options->output, "FILE",
                             "write that plan for --policy file:FILE, if its step is simulated to be shorter"));
   command.add(scale_option(options->scales));
+  command.add({.names = "--all",
+               .target = &options->all,
+               .help = "print every group with its cause and remedies, not the verdict alone; --apply and --collective "
+                       "do too"});
   command.add({.names = "--json", .target = &options->json, .help = "print as JSON"});
   const ConfigOptions config(command);
   command.description =
+      "First what the step is bound by, and the three changes that shorten it most: remedies and other settings.\n"
       "Collectives that differ in layer and micro-batch alone are a group. A remedy is applied to all of a group at\n"
       "once; its gain is what the whole step gets shorter by, simulated, within the memory that a plan may take.\n"
       "Remedies with a number can be applied.";
   command.examples = {{"weft explain --model gpt2-124m --grid y=2,data=2 --machine dgx-h100 --policy axonn"},
-                      {"weft explain run.toml --policy program --profile slow.json"},
+                      {"weft explain run.toml --policy program --profile slow.json --all"},
                       {"weft explain run.toml --collective mb0.L3.mlp.up.bwd.all_reduce_dx --json"},
                       {"weft explain run.toml --collective 'mb*.L*.mlp.up.bwd.all_reduce_dx'", "all layers at once"},
                       {"weft explain run.toml --apply 1,3 -o plan.json; weft train run.toml --policy file:plan.json",

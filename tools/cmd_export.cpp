@@ -49,7 +49,8 @@ struct ExportOptions {
   std::vector<train::Setting> overrides;  // of the configuration: its policy
   std::string shard_size = "5GB";         // as transformers
   std::string base;                       // PEFT's name of the model below adapters
-  bool merge = false;                     // adapters into the weights
+  std::vector<std::string> accepted;
+  bool merge = false;  // adapters into the weights
   bool json = false;
 };
 
@@ -133,6 +134,16 @@ int print_exported(const ExportOptions& options, const train::SavedModel& model,
                   exported.adapters ? "the adapters of " : "", train::name_of(model), human_bytes(weights_bytes)));
 }
 
+/// The model's tokenizer, which one that is in the folder already must equal.
+text::TokenizerPointer tokenizer_beside(const ExportOptions& options, const train::SavedModel& model) {
+  const bool accepted = !options.accepted.empty();
+  const auto tokenizer = train::model_tokenizer("", model.path, model.model.vocab, accepted).tokenizer;
+  if (tokenizer && !accepted && text::has_tokenizer(options.output)) {
+    (void)train::model_tokenizer(options.output, model.path, model.model.vocab);
+  }
+  return tokenizer;
+}
+
 int export_model(const ExportOptions& options) {
   const fs::path folder = options.output;
   const train::SavedModel model = train::read_saved_model(options.from);
@@ -161,7 +172,7 @@ int export_model(const ExportOptions& options) {
       : expect_no_file(folder, {"model.safetensors", "model.safetensors.index.json", "config.json"}, "a model");
   train::load_parameters(model.path, model.model, loaded);
   if (options.merge) train::merge_adapters(model.model, loaded);
-  const auto tokenizer = train::find_tokenizer("", model.path, model.model.vocab);
+  const text::TokenizerPointer tokenizer = tokenizer_beside(options, model);
   std::optional<train::TextEnds> ends;
   if (tokenizer) ends = {tokenizer->facts().begin, tokenizer->facts().end};
   write_folder(folder, [&](const fs::path& temporary) {
@@ -257,6 +268,7 @@ Command describe_export() {
       word_option("--base", &options->base, "NAME",
                   "hf, of adapters: the model below them, a name or a folder, as PEFT is to find it; empty: the "
                   "init-from of the run that began with them"));
+  command.add(accept_option(options->accepted, {"tokenizer"}));
   command.add(policy_option(options->overrides));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.examples = {{"weft export runs/mine -o mine-hf"},

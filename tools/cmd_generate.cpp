@@ -35,6 +35,7 @@ namespace {
 struct GenerateOptions {
   std::string from;       // a run or checkpoint folder, or a folder of Hugging Face
   std::string tokenizer;  // a folder or file; empty: the model's
+  std::vector<std::string> accepted;
   std::string prompt;
   std::vector<std::int32_t> prompt_ids;
   std::int64_t max_tokens = 200;
@@ -85,8 +86,8 @@ std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const ops:
 /// The tokenizer for a text; none where ids are given.
 text::TokenizerPointer tokenizer_for(const GenerateOptions& options, const train::SavedModel& saved) {
   if (!options.prompt_ids.empty()) return nullptr;
-  auto tokenizer = train::find_tokenizer(options.tokenizer, saved.path, saved.model.vocab);
-  if (tokenizer) return tokenizer;
+  auto found = train::model_tokenizer(options.tokenizer, saved.path, saved.model.vocab, !options.accepted.empty());
+  if (found.tokenizer) return found.tokenizer;
   throw UserError(
       fmt::format("{} has no tokenizer, and a vocabulary of {} tokens", in_quotes(saved.path), saved.model.vocab),
       "a tokenizer beside the model, or a vocabulary of bytes (257)",
@@ -178,6 +179,7 @@ Command describe_generate() {
                                    "the ids of the prompt's tokens, without a tokenizer; prints ids")));
   command.add(path_option("--tokenizer", &options->tokenizer, "PATH",
                           "a tokenizer's file, or a folder with one; empty: the model's own"));
+  command.add(accept_option(options->accepted, {"tokenizer"}));
   command.add(number_option("--max-tokens", &options->max_tokens, "tokens to generate", 1, 1 << 24));
   command.add(
       number_option("--temperature", &options->temperature, "of the softmax; 0: always the likeliest token", 0, 100));

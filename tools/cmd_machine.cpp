@@ -67,6 +67,7 @@ int show(const MachineOptions& options) {
   text.add(fmt::format("measured points: {} of products, {} of attention; {} of calibration\n", machine.gemms.size(),
                        machine.attention.size(), machine.calibration.size()));
   if (!unsure.empty()) text.add(cost::unsure_text(unsure) + "\n", Emphasis::warning);
+  for (const std::string& line : cost::implausible_numbers(machine)) text.add(line + "\n", Emphasis::warning);
   return print_result(options.json,
                       JsonObject()
                           .add("machine", machine.name)

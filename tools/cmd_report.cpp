@@ -66,7 +66,13 @@ inspect::ReportPage page_of_step(const ReportOptions& options) {
   comparison.source = planned->problem.options.cost_model->source();
   comparison.prove();
   comparison.tells_planning = false;  // which is another thing than what the configuration says
-  return study::comparison_page(study::keep_comparison(comparison));
+  return study::comparison_page(study::keep_comparison(comparison, [&](const study::PolicyStep& step) {
+    return study::other_settings(step, [&](train::ResolvedRun run) {
+      study::PolicyStep other = reader.step_of(std::move(run));
+      plan_step(other);
+      return other;
+    });
+  }));
 }
 
 /// Runs beside each other.

@@ -189,7 +189,7 @@ inspect::Picture picture_of(const std::vector<TimelineInput>& inputs) {
   std::vector<inspect::PipelineChart> charts;
   std::vector<inspect::TimelinePart> parts;
   for (const TimelineInput& input : inputs) {
-    if (input.has_stages()) charts.push_back(inspect::pipeline_chart(input.step->report));
+    if (input.has_stages()) charts.push_back(inspect::pipeline_chart(input.step->report, input.step->problem.grid));
     parts.push_back({input.title, &input.recording, input.bound_ns});
   }
   return charts.empty() ? inspect::timeline_picture(parts) : inspect::pipeline_picture(charts);

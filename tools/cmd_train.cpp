@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
 #include "base/units.h"
+#include "runtime/comm/mpi.h"
 #include "study/search/grid_choice.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
@@ -111,8 +114,9 @@ void print_summary(const TrainOptions& options, const train::RunConfig& config, 
     say("{}", text);
     return;
   }
-  line("loss", fmt::format("{:.4f} at the first step, {:.4f} at the last of {} steps", result.first_loss,
-                           result.last_loss, result.steps_done - result.first_step));
+  const auto loss = [](double value) { return train::loss_text(value, !std::isnan(value)); };
+  line("loss", fmt::format("{} at the first step, {} at the last of {} steps", loss(result.first_loss),
+                           loss(result.last_loss), result.steps_done - result.first_step));
   if (const std::string held_out = held_out_text(result); !held_out.empty()) line("held out", held_out);
   line("speed", fmt::format("{} tokens/s, {:.1f} ms a step (medians); {} in all", human_count(result.tokens_per_s),
                             result.step_ms, human_duration(result.seconds)));
@@ -131,6 +135,18 @@ void print_summary(const TrainOptions& options, const train::RunConfig& config, 
   say("{}", text);
 }
 
+/// A line about more threads than cores, which wait for one another; "" if there are enough. `ranks`: of this machine.
+std::string crowding(const train::RunConfig& config, std::int64_t ranks) {
+  constexpr std::int64_t kCrowd = 2;  // a rank or two more than cores is what small examples have
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  const std::int64_t threads = ranks * std::max<std::int64_t>(1, config.threads);
+  if (config.device != train::DeviceKind::cpu || threads <= kCrowd * cores) return "";
+  return fmt::format("{} rank{} with {} thread{} each on {} cores: threads wait for one another; --threads {}{}", ranks,
+                     ranks == 1 ? "" : "s", config.threads, config.threads == 1 ? "" : "s", cores,
+                     std::max<std::int64_t>(1, cores / ranks),
+                     ranks > cores ? fmt::format(", and --ranks {} or fewer", cores) : "");
+}
+
 int train(const TrainOptions& options, LogLevel log_level) {
   RunLog log(log_level);
   Log(LogTopic::run).info("{}", version_text());
@@ -146,6 +162,8 @@ int train(const TrainOptions& options, LogLevel log_level) {
     const bool shows_progress = is_first && !options.json && !options.quiet;
     if (is_first) {
       for (const std::string& warning : config.warnings) Log(LogTopic::run, 0).warning("{}", warning);
+      const std::string crowded = crowding(config, comm::launched_by_mpi() ? 1 : config.ranks);
+      if (!crowded.empty()) Log(LogTopic::run, 0).warning("{}", crowded);
     }
     const auto setup = train::set_up_training(world, run, nullptr, shows_progress);
     if (options.dry_run) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -250,6 +251,33 @@ std::vector<simulate::BubbleGap> longest(std::vector<simulate::BubbleGap> gaps, 
   return gaps;
 }
 
+/// The verdict, and below it what helps most. `number`: whether remedies can be chosen by theirs.
+StyledText verdict_text(const study::Verdict& verdict, std::optional<std::size_t> width) {
+  StyledText text = lines({{"verdict", verdict.text}}, width);
+  std::vector<std::vector<std::string>> rows;
+  for (const study::Change& change : verdict.changes) {
+    rows.push_back({change.number > 0 ? fmt::format("{:>3}", change.number) : "   ", gain_text(change.gain_ns),
+                    change.note.empty() ? change.what : fmt::format("{} ({})", change.what, change.note)});
+  }
+  if (rows.empty()) return text.add(lines({{"remedies", "none gains: neither moves nor other settings"}}, width));
+  return text.add(remedy_lines(std::move(rows), width));
+}
+
+JsonObject verdict_json(const study::Verdict& verdict) {
+  JsonArray changes;
+  for (const study::Change& change : verdict.changes) {
+    JsonObject json;
+    json.add("what", change.what).add("gain_ms", ms(change.gain_ns)).add("note", change.note);
+    if (change.number > 0) json.add("number", change.number);
+    changes.add(json);
+  }
+  return JsonObject()
+      .add("bound_by", study::identifier_of(verdict.by))
+      .add("busy_ms", ms(verdict.busy_ns))
+      .add("text", verdict.text)
+      .add("changes", changes);
+}
+
 std::string title_of(const study::PolicyStep& step) {
   if (!step.run) return fmt::format("{} classes, policy {}", step.report.classes.size(), step.report.policy.name);
   const train::RunConfig& config = step.run->config;
@@ -258,11 +286,10 @@ std::string title_of(const study::PolicyStep& step) {
                      step.report.policy.name, train::accumulation(config), config.pipeline.stages());
 }
 
-}  // namespace
-
-StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width) {
+/// The groups, the critical path, and all remedies of the whole graph.
+StyledText details(const ExplainedStep& step, std::optional<std::size_t> width) {
   const simulate::Explanation& explanation = step.explanation;
-  StyledText text = totals(step, width);
+  StyledText text;
   const std::size_t shown = std::min(kMostParagraphs, explanation.groups.size());
   double rest = 0;
   for (std::size_t i = 0; i < explanation.groups.size(); ++i) {
@@ -287,6 +314,17 @@ StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t
     text.add(remedy_lines(
         {{"   ", gain_text(step.halved->gain_ns), fmt::format("--micro-batch {}", step.halved->micro_batch)}}, width));
   }
+  return text;
+}
+
+}  // namespace
+
+StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width) {
+  const simulate::Explanation& explanation = step.explanation;
+  StyledText text = verdict_text(step.verdict, width);
+  text.add("\n").add(totals(step, width));
+  if (step.whole) text.add(details(step, width));
+  if (!step.whole) text.add(lines({{"more", "--all explains each group, and what else was tried"}}, width));
   if (explanation.remedies() > 0 || step.applied || !step.unsure.empty() || !step.summation_note.empty())
     text.add("\n");
   if (const std::string numbers = example_numbers(explanation); !numbers.empty() && !step.applied) {
@@ -321,6 +359,7 @@ JsonObject explanation_json(const ExplainedStep& step) {
       .add("rewrites_for_memory", report.rewrites_for_memory())
       .add("step_ms", ms(report.step_ns()))
       .add("bound_ms", ms(report.bounds.best()))
+      .add("verdict", verdict_json(step.verdict))
       .add("communication_ms", ms(step.own().times.communication))
       .add("exposed_ms", ms(step.own().times.exposed))
       .add("plan_collectives", step.explanation.of_plan)
@@ -346,7 +385,25 @@ JsonObject explanation_json(const ExplainedStep& step) {
   return json.add("summation_note", step.summation_note).add("unsure_numbers", step.unsure);
 }
 
-std::string bubble_text(const study::PolicyStep& step, std::size_t most, std::optional<std::size_t> width) {
+study::Verdict bubble_verdict(const study::PolicyStep& step, std::vector<study::Change> settings) {
+  const simulate::Report& report = step.report;
+  const auto slowest = std::ranges::max_element(report.classes, {},
+                                                [](const simulate::ClassReport& each) { return each.times.compute; });
+  const auto stage = static_cast<std::size_t>(slowest - report.classes.begin());
+  study::Verdict verdict = study::verdict_of(report, stage, {}, std::move(settings));
+  std::array<double, simulate::kBubbleCauses> sums{};
+  for (const auto& rank : simulate::bubble_sums(simulate::bubble_gaps(report), report.classes.size())) {
+    for (std::size_t cause = 0; cause < sums.size(); ++cause) sums.at(cause) += rank.ns.at(cause);
+  }
+  const auto most = static_cast<std::size_t>(std::ranges::max_element(sums) - sums.begin());
+  verdict.text +=
+      fmt::format("; its ranks are idle for {:.1f} % of it, most of that for {}",
+                  100 * simulate::bubble_share(report.times()), to_string(static_cast<simulate::BubbleCause>(most)));
+  return verdict;
+}
+
+std::string bubble_text(const study::PolicyStep& step, std::size_t most, const study::Verdict& verdict,
+                        std::optional<std::size_t> width) {
   const simulate::Report& report = step.report;
   const std::vector<simulate::BubbleGap> gaps = simulate::bubble_gaps(report);
   TextTable table{.columns = {{.head = "rank"}, {.head = "idle"}}};
@@ -363,14 +420,15 @@ std::string bubble_text(const study::PolicyStep& step, std::size_t most, std::op
     cells.push_back(format_time(sums[k].fill_ns));
   }
   std::string text =
-      fmt::format("{}\nstep {}, bubble {:.1f} %: for what a rank waits while it doesn't compute\n\n", title_of(step),
+      verdict_text(verdict, width).plain() +
+      fmt::format("\n{}\nstep {}, bubble {:.1f} %: for what a rank waits while it doesn't compute\n\n", title_of(step),
                   format_time(report.step_ns()), 100 * simulate::bubble_share(report.times()));
   text += table_text(table, width).plain() + "\nThe longest gaps:\n";
   for (const simulate::BubbleGap& gap : longest(gaps, most)) text += "  " + simulate::to_string(gap, report) + "\n";
-  return text;
+  return study::fitted(text, width);
 }
 
-JsonObject bubble_json(const study::PolicyStep& step, std::size_t most) {
+JsonObject bubble_json(const study::PolicyStep& step, std::size_t most, const study::Verdict& verdict) {
   const simulate::Report& report = step.report;
   const std::vector<simulate::BubbleGap> gaps = simulate::bubble_gaps(report);
   std::vector<JsonObject> ranks, told;
@@ -393,6 +451,7 @@ JsonObject bubble_json(const study::PolicyStep& step, std::size_t most) {
   JsonObject json;
   json.add("policy", report.policy.name).add("gap", report.gap()).add("memory_bytes", report.memory_bytes());
   study::add_step(json, step);
+  json.add("verdict", verdict_json(verdict));
   return json.add("bubbles", ranks).add("longest_gaps", told);
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/simulate/explain.h"
 #include "runtime/simulate/remedies.h"
 #include "study/policy_step.h"
+#include "study/verdict.h"
 
 namespace weft::tools {
 
@@ -28,6 +29,8 @@ struct ExplainedStep {
   std::string only = {};     // as the user asked for it; "": everything
   std::optional<HalvedBatch> halved = {};
   std::optional<simulate::AppliedRemedies> applied = {};
+  study::Verdict verdict = {};
+  bool whole = false;                    // prints every group
   std::string output = {};               // the plan file that was written; "": none
   std::vector<std::string> unsure = {};  // numbers of the machine
   std::string summation_note = {};       // see train::summation_note()
@@ -39,7 +42,9 @@ StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t
 JsonObject explanation_json(const ExplainedStep& step);
 
 /// For what the stages of a pipeline wait while they don't compute, and the longest gaps.
-std::string bubble_text(const study::PolicyStep& step, std::size_t most, std::optional<std::size_t> width);
-JsonObject bubble_json(const study::PolicyStep& step, std::size_t most);
+study::Verdict bubble_verdict(const study::PolicyStep& step, std::vector<study::Change> settings);
+std::string bubble_text(const study::PolicyStep& step, std::size_t most, const study::Verdict& verdict,
+                        std::optional<std::size_t> width);
+JsonObject bubble_json(const study::PolicyStep& step, std::size_t most, const study::Verdict& verdict);
 
 }  // namespace weft::tools

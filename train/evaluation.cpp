@@ -1,5 +1,6 @@
 #include "train/evaluation.h"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -8,6 +9,14 @@
 #include "train/step/training_state.h"
 
 namespace weft::train {
+
+std::int64_t affordable_sequences(double seconds, std::int64_t trained, std::int64_t evaluations, double max_time) {
+  constexpr double kMinute = 60, kShare = 0.05, kStep = 3;
+  double run = kStep * static_cast<double>(trained) * seconds;
+  if (max_time > 0) run = std::min(run, max_time);
+  const double most = std::max(kMinute, kShare * run / static_cast<double>(std::max<std::int64_t>(1, evaluations)));
+  return static_cast<std::int64_t>(std::clamp(most / seconds, 1.0, 1e9));
+}
 
 Evaluation evaluate(execute::Program& program, const EvalBatches& batches,
                     const std::function<StopReasons()>& wants_stop) {

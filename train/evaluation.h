@@ -40,6 +40,12 @@ struct Evaluation {
   StopReasons stop = {};      // of any rank, from `wants_stop`
 };
 
+/// The held-out sequences that an evaluation by default takes at most: as many as take a minute, or, if that is more,
+/// an equal part of 5 % of the run's time. Steps count three times as long as an evaluation of their tokens. `seconds`:
+/// of one sequence, over all ranks. `trained`, `evaluations`: sequences and evaluations of the whole run. `max_time`:
+/// seconds that the run takes at most; 0: no limit. At least 1.
+std::int64_t affordable_sequences(double seconds, std::int64_t trained, std::int64_t evaluations, double max_time);
+
 /// Runs the program's graph "eval" on every batch. All ranks get the same result, whatever their number, up to the
 /// rounding of one fp32 sum a batch. `wants_stop` is asked before each batch: if it returns a reason on any rank, all
 /// ranks end after that batch.

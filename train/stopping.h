@@ -1,18 +1,22 @@
-// The signals and the time limit that end a run before its last step. On SIGINT or SIGTERM a run finishes its step,
-// saves and ends; a second signal ends it at once. With --max-time a run stops training early enough for its last
+// The signals and the time limit that end a run before its last step. On SIGINT or SIGTERM a run says so, finishes its
+// step, saves and ends; a second signal ends it at once. With --max-time a run stops training early enough for its last
 // evaluation. Its learning rate has decayed by then.
 #pragma once
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 namespace weft::train {
 
-/// While one lives, the two signals are remembered instead of ending the process. Each rank of a process holds one: the
-/// first arms the handlers, the last gives them back to the system.
+/// While one lives, the two signals are remembered instead of ending the process. A second signal of either kind ends
+/// it as if none lived; launchers and `timeout` send theirs twice, so one within 50 ms is taken as the first. Each rank
+/// of a process holds one: the first arms the handlers, the last gives them back to the system.
 class StopSignals {
  public:
-  StopSignals();
+  /// `says`: written to standard error by the first signal itself, however long the step takes; "": nothing. It must
+  /// live as long as the process; of several the first that isn't empty counts.
+  explicit StopSignals(std::string_view says = "");
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -61,7 +62,7 @@ class TrainingLoop {
     if (config_.keep_best) best_loss_ = checkpoints_.best_loss();
     training_begun_at_ = Clock::now();
     loader_ = std::make_unique<BatchLoader>(setup_.inputs.source.train, *setup_.batches, share_of(config_, setup_.at),
-                                            first, goldfish_mask(config_));
+                                            first, goldfish_mask(config_), setup_.first_sequence());
     run_steps();
     result_.stopped_by_signal = stop_.signal;
     result_.stopped_by_time = stop_.time;
@@ -88,7 +89,8 @@ class TrainingLoop {
       if (under_way) finish(*under_way, false);
       under_way = now;
       // An evaluation or a checkpoint must follow the step before the next starts.
-      const bool is_due = every(config_.eval_every, step) || (config_.save && every(config_.save_every, step));
+      const bool is_due = every(config_.eval_every, step) || (config_.save && every(config_.save_every, step)) ||
+                          every(config_.sample_every, step);
       if (!ahead || is_last(step) || is_due) {
         finish(now, true);
         under_way.reset();
@@ -129,6 +131,7 @@ class TrainingLoop {
     result_.steps_done = of.step + 1;
     if (of.step == setup_.inputs.first_step) {
       result_.first_loss = metrics.loss;
+      if (of.step == 0) metrics.val_loss_before = result_.first_val_loss;
       result_.first_step_seconds = seconds_since(setup_.begun_at);
     }
     result_.last_loss = metrics.loss;
@@ -141,6 +144,7 @@ class TrainingLoop {
     // Before the checkpoint, so that a run that continues from it has a line for every step.
     report_.step(metrics, seconds_since(training_begun_at_));
     expect_finite(metrics);
+    if (every(config_.sample_every, of.step) && !last) report_.sample_after(of.step + 1);  // the last one is close()'s
     const bool best = config_.keep_best && is_best(metrics.val_loss);
     if (config_.save && (last || best || every(config_.save_every, of.step))) {
       checkpoints_.save({of.step + 1, metrics.val_loss, limit_.decay_seconds(seconds_since(begun_at_))}, last);
@@ -157,7 +161,9 @@ class TrainingLoop {
   /// nullopt if the evaluation ended early.
   std::optional<double> held_out_loss() {
     const auto begin = Clock::now();
+    std::int64_t batches = 0;
     const Evaluation found = evaluate(*setup_.program, *setup_.held_out, [&] {
+      report_.evaluating(batches++, setup_.held_out->size());
       return StopReasons{StopSignals::received() != 0, limit_.is_up(seconds_since(begun_at_))};
     });
     stop_.add(found.stop);
@@ -176,7 +182,7 @@ class TrainingLoop {
   bool is_last(std::int64_t newest) const { return stop_.any() || newest + 1 == config_.steps; }
 
   void expect_finite(const StepMetrics& metrics) {
-    if (std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm)) return;
+    if ((std::isfinite(metrics.loss) || !metrics.learnt) && std::isfinite(metrics.grad_norm)) return;
     if (setup_.world.rank() != 0) setup_.world.barrier();  // all ranks have the same values; rank 0 ends the run
     throw RuntimeFault(
         fmt::format("step {}: the loss is {}, the gradient's norm {}: the model's weights are invalid from here on; "
@@ -197,6 +203,15 @@ class TrainingLoop {
   std::vector<double> step_ms_;
 };
 
+/// Of rank 0, which speaks for all. Of a terminal the line of progress is left.
+std::string_view what_a_signal_does(const TrainingSetup& setup) {
+  if (setup.world.rank() != 0) return "";
+  if (!setup.config().save) {
+    return "\nweft: stopping: the step is finished, and saved nowhere (save = false); a second signal ends at once\n";
+  }
+  return "\nweft: stopping: the step is finished and saved; a second signal ends at once, without saving\n";
+}
+
 /// A launcher that ends a job after the loss of a rank signals the other ranks and kills them a second later. In this
 /// time they report the collective in which the lost rank is missing.
 std::unique_ptr<execute::Watchdog> report_when_stopped(const TrainingSetup& setup) {
@@ -213,16 +228,32 @@ std::unique_ptr<execute::Watchdog> report_when_stopped(const TrainingSetup& setu
   return std::make_unique<execute::Watchdog>(kSeconds, progress, report);
 }
 
+/// Long prompts may fill whole sequences, which cost their time and teach nothing.
+void warn_of_sequences_without_target(const TrainingSetup& setup) {
+  if (setup.world.rank() != 0) return;
+  const std::uint64_t without = setup.batches->sequences_without_target(setup.inputs.source.train);
+  const std::uint64_t all = setup.batches->windows_per_epoch();
+  if (without == 0) return;
+  Log(LogTopic::run, 0)
+      .warning(
+          "{} of {} sequences of an epoch ({:.1f} %) have no target that counts in the loss: nothing is learnt from "
+          "them (--packing documents and a longer --seq-len keep a prompt and its completion in one sequence)",
+          without, all, 100.0 * static_cast<double>(without) / static_cast<double>(all));
+}
+
 }  // namespace
 
 TrainResult run_training(TrainingSetup& setup, bool removes_old, RunLog* log) {
-  const StopSignals signals;
+  const StopSignals signals(what_a_signal_does(setup));
   const std::unique_ptr<execute::Watchdog> stop_watch = report_when_stopped(setup);
   TrainResult result;
   TrainingReport report(setup);
   TrainingCheckpoints checkpoints(setup, [&](const std::string& text) { report.show(text); });
   if (setup.config().save) checkpoints.expect_space();
+  const std::string held_out_note = choose_held_out(setup);  // which the run's configuration keeps
   report.open(removes_old, log, result);
+  if (!held_out_note.empty()) report.say(LogTopic::evaluation, held_out_note);
+  warn_of_sequences_without_target(setup);
   const auto begin = Clock::now();
   TrainingLoop(setup, checkpoints, report, result).run();
   report.close(result);

@@ -35,12 +35,14 @@ CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   CheckpointInfo info;
   info.step = steps_done;
   info.seed = config.seed;
-  info.tokens_seen = static_cast<std::uint64_t>(steps_done * config.global_batch * config.seq_len);
+  info.tokens_seen = setup_.tokens_seen(steps_done);
   info.dtype = config.dtype;
   info.model = config.model;
   info.config_toml = dump_toml(recorded_config(setup_));
   if (setup_.tuned) info.gemm_tuning = execute::to_json(*setup_.tuned);
   if (setup_.inputs.tokenizer) info.tokenizer = setup_.inputs.tokenizer->facts().files;
+  info.tokenizer_digest = setup_.inputs.tokenizer_digest;
+  info.data = setup_.inputs.source.mark;
   info.versions = library_versions();
   info.base = setup_.inputs.base;
   return info;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -25,14 +26,18 @@ StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, doubl
   StepMetrics result;
   result.step = step;
   result.wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  result.tokens_seen = (step + 1) * config.global_batch * config.seq_len;
-  // Of a step whose targets are all dropped, both are 0.
-  result.loss = without_nan_sign(static_cast<double>(metrics[0]) / std::max(1.0, static_cast<double>(metrics[1])));
+  result.tokens_seen = static_cast<std::int64_t>(setup.tokens_seen(step + 1));
+  result.learnt = metrics[1] != 0;
+  result.loss = without_nan_sign(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
   result.grad_norm = without_nan_sign(metrics[3]);
   result.lr = lr;
   result.step_ms = static_cast<double>(program.last_step_ns("train")) * 1e-6;
   result.tokens_per_s = tokens / result.step_ms * 1e3;
   result.model_tflops = config.model.train_flops_per_token(config.seq_len) * result.tokens_per_s * 1e-12;
+  if (setup.run.machine != nullptr) {
+    const double peak = static_cast<double>(config.grid.ranks()) * setup.run.machine->flops(config.dtype);
+    result.mfu = result.model_tflops * 1e12 / peak;
+  }
   result.exposed_comm_ms = static_cast<double>(plan::summarize(program.plan("train"), trace).exposed) * 1e-6;
   result.peak_memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   return result;
@@ -63,7 +68,10 @@ void TrainingReport::make_files(bool removes_old, RunLog* log, TrainResult& resu
   if (setup_.tuned) write_durable(run_dir / execute::kGemmTuningFile, execute::to_json(*setup_.tuned));
   keep_pairs_gain();
   make_metrics_files(result);
-  if (setup_.speaks) progress_ = std::make_unique<Progress>(setup_.inputs.first_step, config.steps);
+  if (setup_.speaks) {
+    progress_ = std::make_unique<Progress>(setup_.inputs.first_step, config.steps, config.log_every);
+  }
+  logged_.emplace(config.steps, config.log_every);
   for (const auto& file : write_graph_files(run_dir, setup_.program->plan("train"), config.grid,
                                             [&](const std::string& line) { say(LogTopic::run, line); })) {
     result.files.push_back(file);
@@ -112,23 +120,40 @@ void TrainingReport::step(const StepMetrics& metrics, double seconds) {
     Log(LogTopic::evaluation, 0)
         .info("held-out loss after step {}: {:.4f} nats a token", metrics.step + 1, *metrics.val_loss);
   }
+  if (logged_ && logged_->has(metrics, seconds)) {
+    const Status status = progress_status(metrics, setup_.inputs.first_step, setup_.config().steps, seconds);
+    Log(LogTopic::run, 0).info("step {}  {}", status.text, status.time);
+  }
   for (const auto& file : metrics_files_) file->write(metrics);
   if (tensorboard_ != nullptr) tensorboard_->write(metrics);
   if (progress_ != nullptr) progress_->update(metrics, seconds);
 }
 
+void TrainingReport::evaluating(std::int64_t done, std::int64_t batches) {
+  if (progress_ != nullptr) progress_->evaluating(done, batches);
+}
+
+bool TrainingReport::samples() const {
+  return setup_.sample_prefill > 0 && (setup_.world.rank() == 0 || setup_.config().grid.model_ranks() > 1);
+}
+
+void TrainingReport::sample_after(std::int64_t steps) {
+  if (!samples()) return;
+  const std::string text = sample();
+  if (setup_.world.rank() == 0) say(LogTopic::run, fmt::format("a sample after step {}: {}", steps, text));
+}
+
 void TrainingReport::close(TrainResult& result) {
   if (setup_.world.rank() == 0) {
     Log(LogTopic::run, 0)
-        .info("{} after step {} of {}, loss {:.4f}",
+        .info("{} after step {} of {}, loss {}",
               result.stopped_by_signal ? "stopped by a signal"
               : result.stopped_by_time ? "stopped by --max-time"
                                        : "done",
-              result.steps_done, setup_.config().steps, result.last_loss);
+              result.steps_done, setup_.config().steps, loss_text(result.last_loss, !std::isnan(result.last_loss)));
   }
   write_traces(result);
-  const bool samples = setup_.world.rank() == 0 || setup_.config().grid.model_ranks() > 1;
-  if (samples && setup_.sample_prefill > 0 && !result.stopped_by_signal) result.sample = sample();
+  if (samples() && !result.stopped_by_signal) result.sample = sample();
   result.peak_memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   const std::int64_t ranks_here = setup_.world.name() == "mpi" ? 1 : setup_.world.size();
   result.planned_memory_bytes = ranks_here * setup_.program->memory_bytes();
@@ -158,14 +183,13 @@ std::string TrainingReport::sample() {
   // All ranks run these plans together if the grid shards the model; else only rank 0, as the plans have no
   // collectives.
   Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = setup_.config().seed});
-  const text::ByteTokenizer tokenizer;
-  std::vector<std::int32_t> text = tokenizer.encode(sample_prompt(setup_.config().model));
+  const text::Tokenizer& tokenizer = *setup_.sample_tokenizer;
+  std::vector<std::int32_t> text = setup_.sample_prompt;
   Generator generator(*setup_.program, setup_.sample_model, setup_.sample_prefill);
-  const std::vector<std::int32_t> prompt = text;
-  generator.generate(prompt, kSampleTokens, sampler, [&](std::int32_t token) {
-    if (token >= text::ByteTokenizer::kVocabulary) return false;
+  generator.generate(setup_.sample_prompt, kSampleTokens, sampler, [&](std::int32_t token) {
+    if (token >= tokenizer.vocabulary()) return false;
     text.push_back(token);
-    return token != text::ByteTokenizer::kEndOfText;
+    return token != tokenizer.facts().end;
   });
   return tokenizer.decode(text);
 }

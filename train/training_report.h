@@ -21,7 +21,7 @@ namespace weft::train {
 struct TrainResult {
   std::int64_t first_step = 0, steps_done = 0;  // steps [first_step, steps_done) ran
   std::int64_t steps = 0;                       // to be done, of the run
-  double first_loss = 0, last_loss = 0;         // of the first and the last step
+  double first_loss = 0, last_loss = 0;         // of the first and the last step; NaN if it learnt nothing
   /// Held-out loss before the first step, and the latest; nullopt if a signal or the time limit ended the evaluation.
   std::optional<double> first_val_loss, val_loss;
   std::int64_t evaluated_step = 0;                                         // steps done at the latest
@@ -37,7 +37,7 @@ struct TrainResult {
   double first_step_seconds = 0;          // from the begin of its setup to the end of its first step
   double seconds = 0;                     // of training, evaluation and saving included
   bool stopped_by_signal = false, stopped_by_time = false;
-  std::string sample;                        // text that the model wrote, for byte-level models
+  std::string sample;                        // text that the model wrote; "": it wrote none
   std::vector<std::filesystem::path> files;  // of the run, for a person to look at
 };
 
@@ -58,6 +58,10 @@ class TrainingReport {
   void say(LogTopic topic, const std::string& text);
   /// The metrics of the next step; `seconds` since the first one began.
   void step(const StepMetrics& metrics, double seconds);
+  /// Before each batch of an evaluation.
+  void evaluating(std::int64_t done, std::int64_t batches);
+  /// Shows a text of the model as it is after so many steps. Collective over the world.
+  void sample_after(std::int64_t steps);
   /// Writes traces and their summary, a sample and measurements of the machine. Collective over the world.
   void close(TrainResult& result);
 
@@ -67,12 +71,14 @@ class TrainingReport {
   void open_other_logs(RunLog& log) const;
   void keep_pairs_gain();
   void write_traces(TrainResult& result);
+  bool samples() const;  // whether this rank takes part
   std::string sample();
 
   const TrainingSetup& setup_;
   std::vector<std::unique_ptr<MetricsFile>> metrics_files_;
   std::unique_ptr<TensorBoardFile> tensorboard_;
   std::unique_ptr<Progress> progress_;
+  std::optional<LoggedSteps> logged_;  // of rank 0's log.txt
 };
 
 }  // namespace weft::train

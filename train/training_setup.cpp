@@ -1,10 +1,13 @@
 #include "train/training_setup.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "base/buffer.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/status_line.h"
 #include "kernels/cpu/isa/kernel_choice.h"
@@ -13,8 +16,10 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/replicas.h"
 #include "train/checkpoint/weights.h"
+#include "train/evaluation.h"
 #include "train/generator.h"
 #include "train/measure/run_gemm_tuning.h"
+#include "train/run/resumed_run.h"
 #include "train/run/run_files.h"
 #include "train/step/device_choice.h"
 #include "train/step/planning.h"
@@ -133,10 +138,41 @@ void fill_parameters(const TrainingSetup& setup) {
   setup.program->state_to_device();
 }
 
+/// The text that a model begins with, at most as long as its context. With sample-every any tokenizer that is known
+/// serves; without, only that of bytes, since the graphs of a sample take time and memory.
+void set_up_sample(TrainingSetup& setup) {
+  const RunConfig& config = setup.config();
+  if (setup.inputs.source.is_text) setup.sample_tokenizer = std::make_shared<text::ByteTokenizer>();
+  if (config.sample_every > 0 && setup.sample_tokenizer == nullptr) setup.sample_tokenizer = setup.inputs.tokenizer;
+  if (setup.sample_tokenizer == nullptr) {
+    if (config.sample_every == 0) return;
+    throw UserError(fmt::format("sample-every = {} of tokens whose tokenizer isn't known", config.sample_every),
+                    "a tokenizer, which writes the text", "--tokenizer with its folder or file, or leave it out");
+  }
+  const text::Tokenizer& tokenizer = *setup.sample_tokenizer;
+  // A blank of its own is no token of larger vocabularies.
+  std::vector<std::int32_t>& prompt = setup.sample_prompt;
+  prompt = tokenizer.encode(tokenizer.vocabulary() == text::ByteTokenizer::kVocabulary ? "The " : "The");
+  prompt.resize(std::min(prompt.size(), static_cast<std::size_t>(config.model.context)));
+  const auto tokens = static_cast<std::int64_t>(prompt.size());
+  setup.sample_model = with_short_context(config.model, tokens + kSampleTokens);
+  setup.sample_prefill = prefill_length(tokens, kSampleTokens, setup.sample_model.context);
+}
+
 }  // namespace
 
 std::vector<ParameterState> TrainingSetup::parameters() const {
   return training_arrays(program->state(), shards, run.config.dtype);
+}
+
+std::uint64_t TrainingSetup::tokens_seen(std::int64_t steps_done) const {
+  const std::int64_t of_this_run = steps_done - inputs.first_step;
+  return inputs.tokens_seen + static_cast<std::uint64_t>(of_this_run * config().global_batch * config().seq_len);
+}
+
+std::uint64_t TrainingSetup::first_sequence() const {
+  const auto length = static_cast<std::uint64_t>(config().seq_len);
+  return (inputs.tokens_seen + length - 1) / length;
 }
 
 std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const ResolvedRun& run,
@@ -148,8 +184,14 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
   setup.run = with_bf16(run, setup.bf16);
   setup.batches.emplace(batch_plan(run.config, setup.inputs.source.train));
-  if (run.config.epochs > 0) setup.run.config.steps = steps_of_epochs(run.config, *setup.batches);
+  if (run.config.epochs > 0) {
+    setup.run.config.steps =
+        steps_of_epochs(run.config, *setup.batches, setup.inputs.first_step, setup.first_sequence());
+  }
   const RunConfig& config = setup.config();
+  if (setup.inputs.resume_from && world.rank() == 0) {
+    warn_of_jump(config, read_checkpoint_info(*setup.inputs.resume_from), *setup.batches, Log(LogTopic::run, 0));
+  }
   setup.at = graph::coordinates_of(config.grid, world.rank());
   setup.specs = ops::model_parameters(config.model);
   setup.shards = shards_of(config, setup.specs, setup.at);
@@ -157,11 +199,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
     setup.tuned = gemm_tuning_of_run(world, run.gemm_tuning, setup.inputs.resume_from, StoredTuning::required,
                                      [&] { return tuned_here(setup.run, speaks); });
   }
-  if (setup.inputs.source.is_text) {
-    const auto prompt = static_cast<std::int64_t>(sample_prompt(config.model).size());
-    setup.sample_model = with_short_context(config.model, prompt + kSampleTokens);
-    setup.sample_prefill = prefill_length(prompt, kSampleTokens, setup.sample_model.context);
-  }
+  set_up_sample(setup);
   make_program(setup, make_executor);
   const execute::ExecutorPlace place = setup.program->executor().runs_on();
   setup.devices = find_devices(world, place, place.device.empty() ? 0 : execute::report_devices().devices.size());
@@ -171,8 +209,41 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   return made;
 }
 
-std::string_view sample_prompt(const ops::ModelConfig& model) {
-  return std::string_view("The ").substr(0, static_cast<std::size_t>(std::min<std::int64_t>(4, model.context)));
+std::string choose_held_out(TrainingSetup& setup) {
+  RunConfig& config = setup.run.config;
+  if (config.eval_sequences >= 0) return "";
+  config.eval_sequences = 0;
+  // What takes less than a minute at a Gflop/s isn't timed.
+  constexpr double kQuick = 60e9, kStep = 3;
+  const double flops = config.model.train_flops_per_token(config.seq_len) / kStep;
+  const BatchShare share = share_of(config, setup.at);
+  const std::int64_t a_batch = share.ranks * share.micro_batch, all = a_batch * setup.held_out->size();
+  if (flops * static_cast<double>(setup.held_out->targets()) < kQuick || setup.held_out->size() < 2) return "";
+  RunConfig one = config;
+  one.eval_sequences = a_batch;
+  const EvalBatches batch = eval_batches(one, setup.inputs.source.held_out, share);
+  const std::int64_t trained = (config.steps - setup.inputs.first_step) * config.global_batch;
+  const std::int64_t evaluations = 2 + (config.eval_every > 0 ? config.steps / config.eval_every : 0);
+  std::int64_t most = 0;
+  StatusLine line(setup.speaks);
+  line.show({.text = "timing a held-out batch"});
+  // The first time a batch may take far longer, so a quick one is timed again.
+  constexpr double kTimedOnce = 5;
+  for (double seconds = 0, times = 0; times < 2 && seconds < kTimedOnce && most < all; ++times) {
+    const auto begin = Clock::now();
+    evaluate(*setup.program, batch);
+    seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    seconds = comm::of_ranks(setup.world, seconds).front();
+    most = affordable_sequences(std::max(seconds, 1e-9) / static_cast<double>(a_batch), trained, evaluations,
+                                config.max_time);
+  }
+  if (most >= all) return "";
+  config.eval_sequences = std::max<std::int64_t>(1, most / a_batch) * a_batch;
+  setup.held_out = std::make_unique<EvalBatches>(eval_batches(config, setup.inputs.source.held_out, share));
+  return fmt::format(
+      "evaluations take the first {} of {} held-out sequences, a minute or 5 % of the run; "
+      "--eval-sequences 0 takes all",
+      config.eval_sequences, all);
 }
 
 }  // namespace weft::train

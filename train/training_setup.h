@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "graph/grid.h"
@@ -38,11 +38,13 @@ struct TrainingSetup {
   ResolvedRun run;                 // with that choice
   graph::Coordinates at;
   std::vector<ops::ParameterSpec> specs;
-  std::vector<ops::ParameterShard> shards;           // of specs
-  std::shared_ptr<const execute::TunedGemms> tuned;  // null: the default methods
-  ops::ModelConfig sample_model;                     // with the caches that a sample needs
-  std::int64_t sample_prefill = 0;                   // 0: no sample, the model isn't byte-level
-  std::int64_t resident_before = 0;                  // bytes of the process when the making of the program began
+  std::vector<ops::ParameterShard> shards;            // of specs
+  std::shared_ptr<const execute::TunedGemms> tuned;   // null: the default methods
+  ops::ModelConfig sample_model;                      // with the caches that a sample needs
+  text::TokenizerPointer sample_tokenizer = nullptr;  // null: no sample
+  std::vector<std::int32_t> sample_prompt;
+  std::int64_t sample_prefill = 0;   // 0: no sample
+  std::int64_t resident_before = 0;  // bytes of the process when the making of the program began
   std::unique_ptr<execute::Program> program;
   double planning_ms = 0;
   RunDevices devices;
@@ -50,6 +52,10 @@ struct TrainingSetup {
   std::unique_ptr<EvalBatches> held_out;
 
   const RunConfig& config() const { return run.config; }
+  /// Tokens of training sequences that were read once `steps_done` steps are, those of a resumed run included.
+  std::uint64_t tokens_seen(std::int64_t steps_done) const;
+  /// The number of the first sequence to read, of a run that goes on the one behind the tokens seen.
+  std::uint64_t first_sequence() const;
   /// The program's arrays of parameters and optimizer state.
   std::vector<ParameterState> parameters() const;
 };
@@ -64,7 +70,8 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
 /// Length of the text that a trained model writes at the end.
 inline constexpr std::int64_t kSampleTokens = 240;
 
-/// The prompt of a sample, at most as long as the model's context.
-std::string_view sample_prompt(const ops::ModelConfig& model);
+/// With eval_sequences of −1: times a batch and decides how many held-out sequences evaluations take, all of them (0)
+/// if they are quick. Returns a sentence for a person if they aren't all; "" otherwise. Collective over the world.
+std::string choose_held_out(TrainingSetup& setup);
 
 }  // namespace weft::train

@@ -113,8 +113,8 @@ SpaceCheck check_space(const std::filesystem::path& folder, std::span<const std:
 inline constexpr std::string_view kWritingPrefix = ".writing_";
 inline constexpr std::string_view kRemovingPrefix = ".removing_";
 
-/// One folder being filled with files, each of which whoever writes it syncs to disk (see DurableFile). Until commit(),
-/// nothing exists under the folder's name, or the older folder is still there. A DurableFolder that is destroyed before
+/// A folder while files are written into it. Their writers sync them to disk (see DurableFile). Until commit(), nothing
+/// exists under the folder's name, or the older folder is still there. A DurableFolder that is destroyed before
 /// commit(), by an exception say, removes its files.
 ///
 ///   DurableFolder folder("run/checkpoints/step_00000200");

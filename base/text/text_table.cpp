@@ -130,8 +130,9 @@ class Lines {
 };
 
 std::optional<std::size_t> width_of(const Terminal& terminal) {
+  constexpr int kMost = 120;  // longer lines are hard to read
   if (!terminal.is_terminal) return std::nullopt;
-  return static_cast<std::size_t>(terminal.columns);
+  return static_cast<std::size_t>(std::min(terminal.columns, kMost));
 }
 
 /// For a cell between bars.

@@ -24,11 +24,28 @@ constexpr std::string_view kStyle = R"HTML(</title>
 <style>
 body { margin: 0; background: #ffffff; font: 13px Helvetica, Arial, sans-serif; }
 .moves { height: 100vh; overflow: hidden; }
-.moves > svg { width: 100%; height: 100%; cursor: grab; }
+.moves > svg { width: 100%; height: 100% !important; cursor: grab; }
 #told { position: fixed; right: 8px; bottom: 8px; max-width: 45%; max-height: 60vh; overflow: auto; margin: 0;
   padding: 8px 10px; background: #ffffffee; border: 1px solid #bbbbbb; border-radius: 4px; white-space: pre-wrap; }
 #told:empty { display: none; }
-#keys { position: fixed; right: 8px; top: 6px; color: #555555; background: #ffffffcc; }
+#keys { position: fixed; left: 8px; bottom: 6px; color: #555555; background: #ffffffcc; }
+@media (prefers-color-scheme: dark) {
+  body { background: #171b21; color: #e6eaef; }
+  #told { background: #20262eee; border-color: #5d6b7a; }
+  #keys { color: #98a4b3; background: #171b21cc; }
+  g.graph > polygon { fill: transparent; }
+  g.graph > text, g.cluster text, g.edge text, g[class="node"] text:not([fill]) { fill: #e6eaef; }
+  g.cluster path { fill: #20262e; stroke: #3a434e; }
+  g.edge path[stroke="#555555"] { stroke: #9aa5b1; }
+  g.edge polygon[stroke="#555555"] { stroke: #9aa5b1; fill: #9aa5b1; }
+  g.edge path[stroke="#7b3294"], g.node [stroke="#7b3294"] { stroke: #c792ea; }
+  g.edge polygon[stroke="#7b3294"] { stroke: #c792ea; fill: #c792ea; }
+  g.edge path[stroke="#2166ac"], g.node [stroke="#2166ac"] { stroke: #6cb2f5; }
+  g.edge polygon[stroke="#2166ac"] { stroke: #6cb2f5; fill: #6cb2f5; }
+  g.edge path[stroke="#cc0000"], g.node [stroke="#cc0000"] { stroke: #ff5a52; }
+  g.edge polygon[stroke="#cc0000"] { stroke: #ff5a52; fill: #ff5a52; }
+  [stroke="#222222"] { stroke: #98a4b3; }
+}
 </style>
 </head>
 <body>
@@ -158,7 +175,7 @@ std::string Picture::svg() const {
   TextWriter out;
   out.put(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-      "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n"
+      "style=\"max-width:100%;height:auto\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
       width_, height_);
   const auto put_paint = [&](const Shape& shape) {

@@ -10,6 +10,7 @@
 
 #include "base/intervals.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "inspect/drawing/chart.h"
 #include "inspect/drawing/colors.h"
 #include "runtime/policy/pipeline/class_units.h"
@@ -127,7 +128,7 @@ constexpr double kStageRow = 26, kStageBox = 22, kChartTitle = 26, kChartTop = 1
 class PipelineDrawing {
  public:
   explicit PipelineDrawing(std::span<const PipelineChart> charts)
-      : charts_(charts), picture_(kStageNames + kStageLanes + kStageEnds, height_of(charts)) {
+      : charts_(charts), names_(names_width(charts)), picture_(names_ + kStageLanes + kStageEnds, height_of(charts)) {
     for (const PipelineChart& chart : charts) {
       length_ = std::max({length_, static_cast<double>(step_length(chart)), chart.bound_ns});
     }
@@ -149,6 +150,17 @@ class PipelineDrawing {
   }
 
  private:
+  static std::string name_of(const PipelineChart& chart, std::size_t row) {
+    return fmt::format("stage {}{}", row, row < chart.ranks.size() ? ", " + chart.ranks[row] : "");
+  }
+  static double names_width(std::span<const PipelineChart> charts) {
+    double width = kStageNames;
+    for (const PipelineChart& chart : charts) {
+      for (std::size_t row = 0; row < chart.played.plans.size(); ++row)
+        width = std::max(width, kDigitWidth * static_cast<double>(text_width(name_of(chart, row))) + 16);
+    }
+    return width;
+  }
   static double height_of(std::span<const PipelineChart> charts) {
     double height = kChartTop + 56;  // of the axis and the legend
     for (const PipelineChart& chart : charts)
@@ -156,7 +168,7 @@ class PipelineDrawing {
     return height;
   }
 
-  double x(double ns) const { return kStageNames + kStageLanes * ns / length_; }
+  double x(double ns) const { return names_ + kStageLanes * ns / length_; }
 
   void append_axis() {
     const ChartAxis axis{.unit = ChartUnit::seconds, .from_zero = true};
@@ -170,12 +182,12 @@ class PipelineDrawing {
 
   void append_row(const PipelineChart& chart, std::size_t row, const std::vector<PipelineBox>& boxes, double y) {
     const std::int64_t length = step_length(chart);
-    picture_.text(kStageNames - 8, y + 15, fmt::format("stage {}", row), {.anchor = TextPaint::Anchor::end});
-    picture_.rect(kStageNames, y, x(static_cast<double>(length)) - kStageNames, kStageBox, {.fill = "#f4f4f4"});
+    picture_.text(names_ - 8, y + 15, name_of(chart, row), {.anchor = TextPaint::Anchor::end});
+    picture_.rect(names_, y, x(static_cast<double>(length)) - names_, kStageBox, {.fill = "#f4f4f4"});
     for (const PipelineBox& box : boxes) append_box(box, static_cast<std::int32_t>(chart.played.plans.size()), y);
     const double bubble = bubble_of(boxes, length);
     picture_.begin_group(fmt::format("no computation runs on stage {} in {:.1f} % of the step", row, 100 * bubble));
-    picture_.text(kStageNames + kStageLanes + 8, y + 15, row_end(chart, row, bubble), {.color = "#555555"});
+    picture_.text(names_ + kStageLanes + 8, y + 15, row_end(chart, row, bubble), {.color = "#555555"});
     picture_.end_group();
   }
 
@@ -209,7 +221,7 @@ class PipelineDrawing {
   }
 
   void append_legend(double y) {
-    double at = kStageNames;
+    double at = names_;
     for (const auto& [work, chunk] : used_) {
       const auto i = static_cast<std::size_t>(work);
       const std::string name =
@@ -221,6 +233,7 @@ class PipelineDrawing {
   }
 
   std::span<const PipelineChart> charts_;
+  double names_;
   Picture picture_;
   double length_ = 1;  // nothing to show still has an axis
   std::set<std::pair<PipelineWork, std::int32_t>> used_;
@@ -228,13 +241,18 @@ class PipelineDrawing {
 
 }  // namespace
 
-PipelineChart pipeline_chart(const simulate::Report& report) {
+PipelineChart pipeline_chart(const simulate::Report& report, const graph::Grid& grid) {
   PipelineChart chart;
   chart.title = fmt::format("{}: step {}, {:.1f} % bubble", report.policy.name, format_time(report.step_ns()),
                             100 * simulate::bubble_share(report.times()));
   chart.played = report.played();
   for (const simulate::ClassReport& each : report.classes) chart.memory_bytes.push_back(each.memory.total());
   chart.bound_ns = report.bounds.best();
+  if (grid.pipe != static_cast<std::int64_t>(report.classes.size())) return chart;
+  std::vector<std::vector<std::int64_t>> ranks(report.classes.size());
+  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank)
+    ranks[static_cast<std::size_t>(graph::coordinates_of(grid, rank).pipe)].push_back(rank);
+  for (const std::vector<std::int64_t>& of_stage : ranks) chart.ranks.push_back(graph::ranks_text(of_stage, 3));
   return chart;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/grid.h"
 #include "inspect/drawing/picture.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
@@ -29,12 +30,13 @@ struct PipelineBox {
 struct PipelineChart {
   std::string title = {};
   simulate::PlayedClasses played = {};
+  std::vector<std::string> ranks = {};          // of a picture, by stage: "ranks 0, 2"; empty: not told
   std::vector<std::int64_t> memory_bytes = {};  // state and scratch by stage; empty: not told
   double bound_ns = 0;                          // no policy is faster on these graphs; 0: not known
 };
 
-/// The chart of a report with plans. The report must outlive it.
-PipelineChart pipeline_chart(const simulate::Report& report);
+/// The chart of a report with plans, whose ranks a grid with as many stages names. The report must outlive it.
+PipelineChart pipeline_chart(const simulate::Report& report, const graph::Grid& grid = {});
 
 /// By row, in order of time.
 std::vector<std::vector<PipelineBox>> pipeline_boxes(const PipelineChart& chart);

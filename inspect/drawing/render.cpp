@@ -164,7 +164,12 @@ std::string rendered_dot(const std::string& dot, GraphLayout layout, const char*
 }  // namespace
 
 std::string render_svg(const std::string& dot, GraphLayout layout) {
-  return rendered_dot(dot, layout, "svg:svg:core");
+  std::string svg = rendered_dot(dot, layout, "svg:svg:core");
+  // A window that is narrower shows the whole, smaller.
+  constexpr std::string_view kRoot = "<svg ";
+  if (const std::size_t root = svg.find(kRoot); root != std::string::npos)
+    svg.insert(root + kRoot.size(), "style=\"max-width:100%;height:auto\" ");
+  return svg;
 }
 
 std::string render_png(const std::string& dot, GraphLayout layout) {

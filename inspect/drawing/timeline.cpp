@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "base/utf8.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/drawing/task_label.h"
 
@@ -146,7 +147,9 @@ std::string timeline_text(const plan::Recording& recording, const plan::Recorded
 
 namespace {
 
-constexpr double kNamesWidth = 130, kLanesWidth = 1200, kRight = 110;
+constexpr double kLanesWidth = 1200, kRight = 110;
+// Room for names of streams, which a trace may give: at least, and at most.
+constexpr double kLeastNames = 130, kMostNames = 420, kNameLetter = 6.2;
 constexpr double kRow = 24, kBar = 17, kExposed = 4, kScaleHeight = 30, kCurve = 60, kPartTitle = 22, kRankTitle = 16;
 // Bars that are narrower and nearer than this become one.
 constexpr double kPixel = 1;
@@ -159,7 +162,7 @@ constexpr double kTurns = 8, kPathAbove = 1.5;
 class Timeline {
  public:
   explicit Timeline(std::span<const TimelinePart> parts)
-      : parts_(parts), picture_(kNamesWidth + kLanesWidth + kRight, 0) {
+      : parts_(parts), names_(names_width(parts)), picture_(names_ + kLanesWidth + kRight, 0) {
     double height = kScaleHeight;
     for (const TimelinePart& part : parts) {
       height += kPartTitle;
@@ -173,7 +176,7 @@ class Timeline {
       length_ = std::max(length_, static_cast<std::int64_t>(part.bound_ns));
     }
     bottom_ = height;
-    picture_ = Picture(kNamesWidth + kLanesWidth + kRight, height + 60);
+    picture_ = Picture(names_ + kLanesWidth + kRight, height + 60);
   }
 
   Picture picture() {
@@ -193,6 +196,15 @@ class Timeline {
   }
 
  private:
+  static double names_width(std::span<const TimelinePart> parts) {
+    std::size_t longest = 0;
+    for (const TimelinePart& part : parts) {
+      for (const plan::RecordedStream& stream : part.recording->streams)
+        longest = std::max(longest, text_width(stream.name));
+    }
+    return std::clamp(kNameLetter * static_cast<double>(longest) + 20, kLeastNames, kMostNames);
+  }
+
   // Of all ranks' last steps: their clocks agree.
   static std::int64_t begin_of(const plan::Recording& recording) {
     std::int64_t begin = INT64_MAX;
@@ -203,7 +215,7 @@ class Timeline {
   }
 
   double x(std::int64_t time) const {
-    return kNamesWidth + kLanesWidth * static_cast<double>(time - begin_) / static_cast<double>(length_);
+    return names_ + kLanesWidth * static_cast<double>(time - begin_) / static_cast<double>(length_);
   }
 
   // A tick at every 1, 2 or 5 times a power of ten, six to fifteen in all.
@@ -213,12 +225,12 @@ class Timeline {
     const double tick = length / 6 >= 5 * power ? 5 * power : length / 6 >= 2 * power ? 2 * power : power;
     const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(tick) + 1e-9)));
     for (int i = 0; i * tick <= length * (1 + 1e-9); ++i) {
-      const double at = kNamesWidth + kLanesWidth * i * tick / length;
+      const double at = names_ + kLanesWidth * i * tick / length;
       picture_.line({at, kScaleHeight - 6}, {at, bottom_}, {.stroke = "#e0e0e0"});
       picture_.text(at, bottom_ + 14, fmt::format("{:.{}f}", i * tick, digits),
                     {.color = "#555555", .anchor = TextPaint::Anchor::middle});
     }
-    picture_.text(kNamesWidth + kLanesWidth + 30, bottom_ + 14, "ms", {.color = "#555555"});
+    picture_.text(names_ + kLanesWidth + 30, bottom_ + 14, "ms", {.color = "#555555"});
   }
 
   void append_bound(const TimelinePart& part, double top, double bottom) {
@@ -237,15 +249,15 @@ class Timeline {
     const plan::BusyTimes busy = plan::busy_times(recording, step);
     const Interval span = span_of(step);
     picture_.text(10, y + 8, fmt::format("rank {}", rank.rank), {.bold = true});
-    picture_.text(kNamesWidth, y + 8, summary_line(plan::summarize(recording, step)), {.color = "#555555"});
+    picture_.text(names_, y + 8, summary_line(plan::summarize(recording, step)), {.color = "#555555"});
     y += kRankTitle;
     const double first_row = y;
     const std::vector<std::vector<std::uint32_t>> of_stream = tasks_by_begin(recording, step);
     for (std::size_t stream = 0; stream < recording.streams.size(); ++stream, y += kRow) {
-      picture_.text(kNamesWidth - 8, y + 12, recording.streams[stream].name, {.anchor = TextPaint::Anchor::end});
-      picture_.rect(kNamesWidth, y, kLanesWidth, kBar, {.fill = "#f4f4f4"});
+      picture_.text(names_ - 8, y + 12, recording.streams[stream].name, {.anchor = TextPaint::Anchor::end});
+      picture_.rect(names_, y, kLanesWidth, kBar, {.fill = "#f4f4f4"});
       append_tasks(recording, step, of_stream[stream], y);
-      picture_.text(kNamesWidth + kLanesWidth + 8, y + 12,
+      picture_.text(names_ + kLanesWidth + 8, y + 12,
                     fmt::format("{:.0f} %", percent_of(total_length(busy.streams[stream]), span.end - span.begin)),
                     {.color = "#555555"});
       if (recording.streams[stream].communicates()) {
@@ -400,7 +412,7 @@ class Timeline {
       points.push_back({left + step_width * static_cast<double>(i + 1), top});
     }
     points.push_back({right, base});
-    picture_.text(kNamesWidth - 8, base - 6, "memory", {.anchor = TextPaint::Anchor::end});
+    picture_.text(names_ - 8, base - 6, "memory", {.anchor = TextPaint::Anchor::end});
     picture_.begin_group("live scratch bytes");
     picture_.line(points, {.fill = "#d9ccE3", .stroke = kMarkColor, .width = 0.7});
     picture_.end_group();
@@ -408,7 +420,7 @@ class Timeline {
     const std::array<Point, 3> pointer = {
         {{at, base - height}, {at - 4, base - height - 6}, {at + 4, base - height - 6}}};
     picture_.line(pointer, {.fill = kMarkColor});
-    const bool on_the_left = at > kNamesWidth + kLanesWidth * 0.7;
+    const bool on_the_left = at > names_ + kLanesWidth * 0.7;
     picture_.text(
         at + (on_the_left ? -8 : 8), base - height - 1,
         fmt::format("peak {} of scratch at {:.2f} ms{}{}", format_bytes(static_cast<double>(peak.bytes)),
@@ -418,7 +430,7 @@ class Timeline {
   }
 
   void append_legend(double y) {
-    double at = kNamesWidth;
+    double at = names_;
     const auto entry = [&](std::string_view name, std::string_view fill, double height) {
       picture_.rect(at, y - height + 1, 14, height, {.fill = fill});
       picture_.text(at + 18, y, name);
@@ -430,6 +442,7 @@ class Timeline {
   }
 
   std::span<const TimelinePart> parts_;
+  double names_;
   Picture picture_;
   std::int64_t begin_ = 0;   // of the part that is being drawn
   std::int64_t length_ = 1;  // nothing to show still has an axis

@@ -83,6 +83,12 @@ class Html {
     out_.put("<script type=\"application/json\" id=\"weft-data\" data-form=\"{}\">", compress ? "gzip" : "plain");
     out_.add(compress ? base64(packed(data)) : data);
     out_.add("</script>\n");
+    for (std::size_t i = 0; i < page_.verdict.size(); ++i) {
+      const std::string text = xml_escaped(page_.verdict[i]);
+      out_.add(i == 0 ? "<section aria-label=\"verdict\"><h2>Verdict</h2>\n<p>" + text + "</p>\n"
+                      : "<p class=\"note\">" + text + "</p>\n");
+    }
+    if (!page_.verdict.empty()) out_.add("</section>\n");
     facts(page_.facts);
   }
 
@@ -204,7 +210,8 @@ class Html {
     if (!table.note.empty()) out_.put("<p class=\"note\">{}</p>\n", xml_escaped(table.note));
     out_.add(table.picture);
     if (table.rows.empty()) return;
-    out_.add("<div class=\"wide\"><table>\n<thead><tr>");
+    out_.put("<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
+             xml_escaped(table.title));
     for (std::size_t i = 0; i < table.heads.size(); ++i) {
       const bool words = i < table.words || i + table.trailing_words >= table.heads.size();
       out_.put("<th scope=\"col\"{}>{}</th>", words ? " class=\"text\"" : "", xml_escaped(table.heads[i]));
@@ -215,7 +222,7 @@ class Html {
       for (std::size_t i = 0; i < table.rows[r].size(); ++i) cell(table, table.rows[r][i], i);
       out_.add("</tr>\n");
     }
-    out_.add("</tbody></table></div>\n");
+    out_.add("</tbody></table></div><p class=\"swipe\" aria-hidden=\"true\">swipe: more columns →</p>\n");
   }
 
   void section(const ReportTable& table) {

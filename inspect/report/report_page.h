@@ -68,6 +68,7 @@ struct ReportRun {
 
 struct ReportPage {
   std::string title = {}, subtitle = {};
+  std::vector<std::string> verdict = {};  // a sentence, then what would help most; empty: none
   std::vector<ReportFact> facts = {};
   std::vector<ReportTable> leading = {};  // above the timeline: the policies
   std::vector<ReportView> views = {};     // at least one, each with a rank and a step

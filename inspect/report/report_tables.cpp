@@ -83,7 +83,7 @@ ReportTable policies_table(const DocumentValue& comparison) {
     table.note = fmt::format(
         "By these costs no order of the configured step takes less than {:.2f} ms, the bound. Gap: how far the policy "
         "is above the bound of its own graph, which it may have rewritten. Hidden: the part of the time between the "
-        "serial step and the bound that the policy saves.{}",
+        "serial step and that bound that the policy saves.{}",
         bound->number(), measured ? " Only the last two columns are measured." : "");
   }
   const auto ms = [](double value) { return fmt::format("{:.2f}", value); };

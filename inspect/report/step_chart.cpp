@@ -99,16 +99,27 @@ class Chart {
     out.put("\"/>\n");
   }
 
-  void dot(const StepPoint& point, const std::string& name) {
-    out.put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>step {}: {:.4f} {}</title></circle>\n",
-            x(static_cast<double>(point.step)), y(point.value), point.step, point.value, xml_escaped(name));
+  /// Before the first step of the curves a dot is of the state that they begin with.
+  void dot(const StepPoint& point, std::int64_t first, const std::string& name) {
+    out.put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>{} {}: {:.4f} {}</title></circle>\n",
+            x(static_cast<double>(point.step)), y(point.value), point.step < first ? "before step" : "step",
+            std::max(point.step, first), point.value, xml_escaped(name));
   }
 
-  /// Labels follow each other above the frame.
+  /// Labels follow each other above the frame, each behind the mark that it names.
   void label(std::size_t color, const std::string& text) {
-    out.put("<polyline class=\"c{}\" points=\"{:.0f},10 {:.0f},10\"/><text x=\"{:.0f}\" y=\"14\">{}</text>\n",
-            color % kCurveColors, kPlotLeft + next_label_, kPlotLeft + next_label_ + 14, kPlotLeft + next_label_ + 20,
-            xml_escaped(text));
+    out.put("<polyline class=\"c{}{}\" points=\"{:.0f},10 {:.0f},10\"/>", color % kCurveColors,
+            color < kCurveColors ? "" : " dashed", kPlotLeft + next_label_, kPlotLeft + next_label_ + 14);
+    label_text(text);
+  }
+
+  void dots_label(const std::string& text) {
+    out.put("<circle cx=\"{:.0f}\" cy=\"10\" r=\"3\"/>", kPlotLeft + next_label_ + 7);
+    label_text(text);
+  }
+
+  void label_text(const std::string& text) {
+    out.put("<text x=\"{:.0f}\" y=\"14\">{}</text>\n", kPlotLeft + next_label_ + 20, xml_escaped(text));
     next_label_ += kLabelGap + kLetter * static_cast<double>(text.size());
   }
 
@@ -136,6 +147,11 @@ std::string chart_svg(const StepChart& chart) {
     x.high = std::max(x.high, static_cast<double>(curve.points.back().step));
   }
   if (longest < 2) return "";
+  const auto first = static_cast<std::int64_t>(x.low);
+  for (const StepPoint& point : chart.dots) {
+    x.low = std::min(x.low, static_cast<double>(point.step));
+    x.high = std::max(x.high, static_cast<double>(point.step));
+  }
   const std::vector<double> values = sorted_values(chart);
   const Range y = values_range(chart, values);
   const std::size_t together = (longest - 1) / kMostPoints + 1;
@@ -151,8 +167,8 @@ std::string chart_svg(const StepChart& chart) {
       svg.label(i, curve.name);
     }
   }
-  for (const StepPoint& point : chart.dots) svg.dot(point, chart.dots_name);
-  if (!chart.dots.empty()) svg.label(1, chart.dots_name + " (dots)");
+  for (const StepPoint& point : chart.dots) svg.dot(point, first, chart.dots_name);
+  if (!chart.dots.empty()) svg.dots_label(chart.dots_name);
   if (chart.named_apart && together > 1) {
     svg.out.put("<text x=\"{:.0f}\" y=\"14\">means of {} steps</text>\n", kPlotLeft, together);
   }

@@ -271,7 +271,7 @@ void Report::write_plan(const std::string& path) const {
 
 std::string Report::svg() const {
   if (report_.classes.size() > 1) {
-    const inspect::PipelineChart chart = inspect::pipeline_chart(report_);
+    const inspect::PipelineChart chart = inspect::pipeline_chart(report_, step_->problem.grid);
     return inspect::pipeline_picture({&chart, 1}).svg();
   }
   const plan::Recording recording = study::recording_of(report_, step_->problem.grid);

@@ -202,7 +202,7 @@ class MpiCommunicator final : public Communicator {
     return requests_[index * slot_requests_ + static_cast<std::size_t>(slot.posted++)];
   }
 
-  // One call tests all requests, because every call makes MPI poll all of its queues.
+  // Tests all requests by one call, because MPI polls all of its queues in every call.
   void test_requests() {
     int completed = 0;
     const int code = MPI_Testsome(static_cast<int>(used_requests_), requests_.data(), &completed, completed_.data(),

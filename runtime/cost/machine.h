@@ -35,7 +35,7 @@ struct Congestion {
   double factor = 1.0;  // ≥ 1
 };
 
-/// Its kinds are those of kind_name().
+/// The kinds of a slowdown are names that kind_name() gives.
 using Slowdown = graph::OpenSlowdown;
 
 /// A measurement with which a test compares the model of this machine.

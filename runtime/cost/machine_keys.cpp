@@ -15,6 +15,8 @@ namespace {
 using Unit = MachineUnit;
 
 constexpr NumberRange kAboveZero{.least = 0, .above = true}, kFromZero{.least = 0};
+constexpr NumberRange kFromOne{.least = 1};   // bytes a second
+constexpr NumberRange kMemory{.least = 1e6};  // a device with less holds no step
 constexpr double kMostCount = 1e9;
 
 constexpr LinkNumber of_node(double Link::*number) {
@@ -30,17 +32,17 @@ constexpr std::array kKeys = {
     MachineKey{"device", "flops-bf16", Unit::operations_a_second, &Machine::flops_bf16, kAboveZero},
     MachineKey{"device", "efficiency", Unit::number, &Machine::efficiency, {.least = 0, .most = 1, .above = true}, 1.0},
     MachineKey{"device", "gemm-half", Unit::number, &Machine::gemm_half, kFromZero, 0.0},
-    MachineKey{"device", "memory-bandwidth", Unit::bytes_a_second, &Machine::memory_bandwidth, kAboveZero},
-    MachineKey{"device", "memory-bytes", Unit::bytes, &Machine::memory_bytes, kAboveZero},
+    MachineKey{"device", "memory-bandwidth", Unit::bytes_a_second, &Machine::memory_bandwidth, kFromOne},
+    MachineKey{"device", "memory-bytes", Unit::bytes, &Machine::memory_bytes, kMemory},
     MachineKey{"device", "task-overhead", Unit::seconds, &Machine::task_overhead, kFromZero, 1e-6},
     MachineKey{"device", "cores", Unit::number, &Machine::cores, kAboveZero, 1.0},
     MachineKey{"node", "latency", Unit::seconds, of_node(&Link::latency), kFromZero},
-    MachineKey{"node", "bandwidth", Unit::bytes_a_second, of_node(&Link::bandwidth), kAboveZero},
+    MachineKey{"node", "bandwidth", Unit::bytes_a_second, of_node(&Link::bandwidth), kFromOne},
     MachineKey{"node", "setup", Unit::seconds, of_node(&Link::setup), kFromZero, 0.0},
     MachineKey{"node", "small-bandwidth", Unit::bytes_a_second, of_node(&Link::small_bandwidth), kFromZero, 0.0},
     MachineKey{"node", "pair-bandwidth", Unit::bytes_a_second, &Machine::pair_bandwidth, kFromZero, 0.0},
     MachineKey{"network", "latency", Unit::seconds, of_network(&Link::latency), kFromZero},
-    MachineKey{"network", "bandwidth", Unit::bytes_a_second, of_network(&Link::bandwidth), kAboveZero},
+    MachineKey{"network", "bandwidth", Unit::bytes_a_second, of_network(&Link::bandwidth), kFromOne},
     MachineKey{"network", "setup", Unit::seconds, of_network(&Link::setup), kFromZero, 0.0},
     MachineKey{"network", "small-bandwidth", Unit::bytes_a_second, of_network(&Link::small_bandwidth), kFromZero, 0.0},
     MachineKey{"network", "ports", Unit::number, &Machine::network_ports, kAboveZero, 1.0},

@@ -86,6 +86,27 @@ std::string unsure_text(std::span<const std::string> keys) {
                      named, keys.size() > kNamed ? fmt::format(" and {} more", keys.size() - kNamed) : "");
 }
 
+std::vector<std::string> implausible_numbers(const Machine& machine) {
+  struct Known {
+    MachineUnit unit;
+    double least, most;  // of devices and links that there are, with the digits of the next years
+  };
+  constexpr std::array kKnown = {Known{MachineUnit::seconds, 1e-8, 1e-2}, Known{MachineUnit::bytes, 1e8, 1e13},
+                                 Known{MachineUnit::bytes_a_second, 1e6, 1e14},
+                                 Known{MachineUnit::operations_a_second, 1e8, 1e17}};
+  constexpr double kThousand = 1000;
+  std::vector<std::string> lines;
+  for (const MachineNumber& number : machine_numbers(machine)) {
+    const auto* const known = std::ranges::find(kKnown, number.unit, &Known::unit);
+    if (known == kKnown.end() || number.value == 0) continue;
+    const bool below = number.value * kThousand <= known->least;
+    if (!below && number.value < known->most * kThousand) continue;
+    lines.push_back(fmt::format("{} = {} is a thousand times {} any device's: {} are {}", number.key,
+                                value_text(number), below ? "below" : "above", number.key, to_string(number.unit)));
+  }
+  return lines;
+}
+
 std::string point_text(const GemmPoint& point) {
   return fmt::format("gemm {}x{}x{} {} {}", point.m, point.n, point.k, layout_text(point.trans_a, point.trans_b),
                      to_string(point.dtype));

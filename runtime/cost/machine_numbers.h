@@ -38,6 +38,10 @@ std::vector<std::string> unsure_numbers(const Machine& machine);
 /// "5 of its numbers are unverified or assumed: a, b, c and 2 more"; "" without any.
 std::string unsure_text(std::span<const std::string> keys);
 
+/// A line for each rate, size or latency that is a thousand times off that of any device, which a slip in its unit
+/// makes: "device.flops-f32 = 312 operations/s is a thousand times below any device's".
+std::vector<std::string> implausible_numbers(const Machine& machine);
+
 /// A point in words: "gemm 512x256x128 nt bf16", "all_reduce of 4.0 MiB, 8 ranks".
 std::string point_text(const GemmPoint& point);
 std::string point_text(const AttentionPoint& point);

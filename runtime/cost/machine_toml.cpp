@@ -80,7 +80,7 @@ template <class In>
 void fields(In& in, NodeGroup& group) {
   in.member("ranks", group.ranks, Count{});
   in.member("stride", group.stride, Count{});
-  in.member("bandwidth", group.bandwidth, Number{});
+  in.member("bandwidth", group.bandwidth, Number{{.least = 1}});
 }
 
 template <class In>
@@ -129,7 +129,7 @@ void fields(In& in, CalibrationPoint& point) {
     dtype_field(in, point.dtype);
   } else {
     in.member("ranks", point.ranks, Count{});
-    in.member("bytes", point.bytes, Number{});
+    in.member("bytes", point.bytes, Number{{.least = 1}});
   }
   in.member("seconds", point.seconds, Seconds{});
   in.member("error", point.error, Number{kError});
@@ -230,10 +230,29 @@ void check_item(const DocumentValue& given, const char* /*key*/, const Machine& 
       fmt::format("more than {} nodes, since points are in ascending order and one node has no network", nodes));
 }
 
+bool same_place(const NodeGroup& a, const NodeGroup& b) {
+  return a.ranks == b.ranks && a.stride == b.stride;
+}
+
+bool same_place(const Slowdown& a, const Slowdown& b) {
+  return a.compute == b.compute && a.collective == b.collective;
+}
+
+/// Of two that are about the same, one would count and the other not.
 template <class Item>
-requires std::is_same_v<Item, NodeGroup> || std::is_same_v<Item, Slowdown> || std::is_same_v<Item, CalibrationPoint>
+requires std::is_same_v<Item, NodeGroup> || std::is_same_v<Item, Slowdown>
+void check_item(const DocumentValue& given, const char* key, const Machine& /*machine*/,
+                const std::vector<Item>& before, const Item& item) {
+  const auto same = std::ranges::find_if(before, [&](const Item& other) { return same_place(item, other); });
+  if (same != before.end())
+    given.refuse(fmt::format("is about what {}[{}] is", key, same - before.begin()), "each once");
+  if constexpr (std::is_same_v<Item, NodeGroup>) {
+    if (item.ranks < 2) given["ranks"].refuse("2 ranks or more: a group of one sends nothing");
+  }
+}
+
 void check_item(const DocumentValue& /*given*/, const char* /*key*/, const Machine& /*machine*/,
-                const std::vector<Item>& /*before*/, const Item& /*item*/) {}
+                const std::vector<CalibrationPoint>& /*before*/, const CalibrationPoint& /*item*/) {}
 
 /// One table of the file. The constructor refuses unknown keys, so that the others only fetch known ones.
 class Reader {

@@ -34,10 +34,10 @@ struct Bounds {
 /// The greatest over all classes of the bounds that a class's resources give on the whole step. Resources of a class
 /// are its computations, of which `compute_streams` run at a time; each channel, whose collectives run one at a time;
 /// and each link, for the time that bytes occupy it (TaskCosts::link_ns). `link_of_channel` is that of the simulator:
-/// channels with equal numbers share a link; empty: each channel has a link of its own. The messages of one direction
-/// of a link share nothing with those of the other; a Receive occupies its channel and its link for its Send's time. k
-/// streams count as one that is k times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k +
-/// min tail(S). Throws std::logic_error if the costs are of other graphs.
+/// channels with equal numbers share a link; empty: each channel has a link of its own. Messages in one direction
+/// of a link share nothing with messages in the other; a Receive occupies its channel and its link for its Send's time.
+/// k streams count as one that is k times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k
+/// + min tail(S). Throws std::logic_error if the costs are of other graphs.
 ///
 /// Proof, for several classes. Whatever the orders, a task starts after its head and ends at least its tail before the
 /// step does (heads and tails of critical_paths()): induction over edges, where the members of a meeting begin and end

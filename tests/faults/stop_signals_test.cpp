@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/base/messages.h"
@@ -35,6 +36,27 @@ TEST_P(StopSignal, SavesAndLeaves) {
                                            "weft train " + run_dir_ + "/config.toml --resume auto"}));
     std::filesystem::remove_all(run_dir_);
   }
+}
+
+// The held-out data of the first evaluation take minutes, and a batch of it takes long.
+TEST_P(StopSignal, TwiceEndsWithoutSaving) {
+  const std::string words = "a loom of yarn, warp and weft\n";
+  std::string text;
+  for (int i = 0; i < (1 << 16); ++i) text += words;
+  folder_.write("text", text);
+  testing::ChildProcess child({WEFT_EXECUTABLE, "train", "--model", "small", "--data", folder_.path("text").string(),
+                               "--global-batch", "64", "--threads", "1", "--eval-sequences", "0", "--run-dir",
+                               run_dir_});
+  ASSERT_TRUE(
+      testing::wait_until([&] { return std::filesystem::exists(folder_.path("run/graph.svg")) || !child.running(); }));
+  child.send(GetParam());
+  EXPECT_TRUE(testing::wait_until([&] { return has_parts(child.errors(), {"a second signal ends at once"}); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(70));
+  child.send(GetParam());
+  const auto sent = std::chrono::steady_clock::now();
+  EXPECT_EQ(child.wait().signal, GetParam());
+  EXPECT_LT(std::chrono::steady_clock::now() - sent, std::chrono::seconds(1));
+  EXPECT_TRUE(train::complete_checkpoints(run_dir_).empty());
 }
 
 TEST_P(StopSignal, OfAllRanksAtOnceSavesOnce) {

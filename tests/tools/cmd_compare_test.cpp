@@ -55,7 +55,7 @@ void expect_consistent(const json& report) {
     if (serial != nullptr) {
       const double serial_ms = serial->at("step_ms");
       EXPECT_NEAR(entry.at("speed_up").get<double>(), serial_ms / step, 1e-9);
-      EXPECT_NEAR(entry.at("hidden").get<double>(), (serial_ms - step) / (serial_ms - least), 1e-9);
+      EXPECT_NEAR(entry.at("hidden").get<double>(), (serial_ms - step) / (serial_ms - bound), 1e-9);
     }
   }
 }

@@ -115,7 +115,7 @@ TEST_F(ExplainCommandTest, HalvesTheMicroBatch) {
   EXPECT_NEAR(whole.at("halved").at("gain_ms").get<double>(),
               whole.at("step_ms").get<double>() - half.at("step_ms").get<double>(), 1e-9);
   EXPECT_FALSE(half.contains("halved"));
-  const testing::CommandResult text = weft("explain", kOnTwo);
+  const testing::CommandResult text = weft("explain", testing::joined(kOnTwo, {"--all"}));
   EXPECT_TRUE(has_parts(text.output,
                         {"Micro-batches of half the size, which add gradients in another order", "--micro-batch 1\n"}));
 }
@@ -133,13 +133,61 @@ TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
 
 TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
   const Words words = testing::words_in("--grid x=2 --micro-batch 1 --policy serial --model.layers 6");
-  const testing::CommandResult result = testing::succeeded(weft("explain", words));
+  const testing::CommandResult result = testing::succeeded(weft("explain", testing::joined(words, {"--all"})));
   const json report = explain(words);
   EXPECT_GT(report.at("collectives").size(), 40U);
   // Paragraphs begin after an empty line and name what is exposed.
   EXPECT_LE(testing::count(result.output, "    cause"), 12U) << result.output;
   EXPECT_TRUE(has_parts(result.output, {"mb*.L*.", ", ×", "    worst  mb",
                                         "\nWhat the step's length comes from, by phase:\n", "change no bit"}));
+}
+
+// A link so slow that the order hardly matters: what is sent does.
+TEST_F(ExplainCommandTest, TheVerdictOfASlowLinkIsToSendLess) {
+  folder_.write("slow.toml",
+                "name = \"slow\"\ndevices-per-node = 1\n[device]\nflops-f32 = 100e9\nflops-bf16 = 100e9\n"
+                "memory-bandwidth = 15e9\nmemory-bytes = 16e9\ntask-overhead = 1e-9\ncores = 1\n"
+                "[node]\nlatency = 1e-9\nbandwidth = 1e6\n[network]\nports = 1\nlatency = 1e-9\nbandwidth = 1e6\n");
+  const Words words = testing::joined({"--grid", "data=2", "--machine", "slow.toml", "--policy", "portfolio"}, {});
+  const json report = explain(words);
+  const json& verdict = report.at("verdict");
+  EXPECT_EQ(verdict.at("bound_by"), "communication");
+  EXPECT_NEAR(verdict.at("busy_ms").get<double>(), report.at("communication_ms").get<double>(), 1e-9);
+  ASSERT_FALSE(verdict.at("changes").empty());
+  EXPECT_LE(verdict.at("changes").size(), 3U);
+  const json& best = verdict.at("changes").at(0);
+  EXPECT_EQ(best.at("what"), "--reduce-dtype bf16");
+  const json less = explain(testing::joined(words, {"--reduce-dtype", "bf16"}));
+  EXPECT_NEAR(best.at("gain_ms").get<double>(), report.at("step_ms").get<double>() - less.at("step_ms").get<double>(),
+              1e-6);
+  const std::string text = testing::succeeded(weft("explain", words)).output;
+  EXPECT_TRUE(text.starts_with("verdict  bound by communication: the network is busy ")) << text;
+  EXPECT_TRUE(has_parts(text, {"ms  --reduce-dtype bf16 (changes roundings)", "--all"}));
+  EXPECT_FALSE(has(text, "    cause"));
+}
+
+TEST_F(ExplainCommandTest, TheVerdictOfALateOrderNamesItsBestRemedies) {
+  const json report = explain(testing::joined(kOnTwo, {"--policy", "serial"}));
+  const json& verdict = report.at("verdict");
+  EXPECT_EQ(verdict.at("bound_by"), "order");
+  EXPECT_NEAR(verdict.at("busy_ms").get<double>(),
+              report.at("step_ms").get<double>() - report.at("bound_ms").get<double>(), 1e-9);
+  double best = report.at("halved").at("gain_ms"), last = 1e300;
+  const auto look = [&](const json& remedies) {
+    for (const json& remedy : remedies) {
+      if (remedy.contains("number")) best = std::max(best, remedy.at("gain_ms").get<double>());
+    }
+  };
+  for (const json& group : report.at("groups")) look(group.at("remedies"));
+  look(report.at("between_passes"));
+  look(report.at("rewrites"));
+  ASSERT_FALSE(verdict.at("changes").empty());
+  EXPECT_GE(verdict.at("changes").at(0).at("gain_ms").get<double>(), best);
+  for (const json& change : verdict.at("changes")) {
+    EXPECT_GT(change.at("gain_ms").get<double>(), 0);
+    EXPECT_LE(change.at("gain_ms").get<double>(), last);
+    last = change.at("gain_ms");
+  }
 }
 
 TEST_F(ExplainCommandTest, OneCollective) {

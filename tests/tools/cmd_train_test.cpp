@@ -1,11 +1,13 @@
 // `weft train` as a process: the same bytes from threads and from MPI, signals, time limits, and the output for
 // scripts.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -240,6 +242,43 @@ TEST_F(TrainCommand, FiveLinesStandBeforeTheFirstLoss) {
   EXPECT_TRUE(testing::contains(testing::TemporaryFolder::read(folder_.path("brief") / "log.txt"), fingerprint));
 }
 
+TEST_F(TrainCommand, ALogHasTheStepsAndTheShareOfTheMachine) {
+  testing::succeeded(train("run", {"--steps", "7", "--log-every", "3", "--machine", "laptop", "--ranks", "2"}));
+  const std::string log = read("run/log.txt");
+  for (const char* step : {"1", "3", "6", "7"}) {
+    EXPECT_TRUE(testing::contains(log, std::string("step ") + step + "/7  loss ")) << log;
+  }
+  EXPECT_EQ(testing::count(log, "tok/s  MFU "), 4U);
+  const std::string metrics = read("run/metrics.jsonl");
+  const nlohmann::json line = nlohmann::json::parse(metrics.substr(0, metrics.find('\n')));
+  // 30 Gflop/s a rank, of machines/laptop.toml.
+  EXPECT_NEAR(line.at("mfu").get<double>(), line.at("model_tflops").get<double>() / 2 / 0.03, 1e-4);
+}
+
+TEST_F(TrainCommand, SamplesSpeakTheTokenizerOfTheData) {
+  std::filesystem::create_directory(folder_.path("bpe"));
+  testing::succeeded(run(testing::words_in("tokenize --train bpe --vocab 300 text.txt -o bpe/tokenizer.json")));
+  const Words words = {"--model.vocab", "300", "--tokenizer", "bpe", "--steps", "5"};
+  const nlohmann::json none = object_of(small_run("none", words));
+  EXPECT_EQ(none.at("sample"), "");
+  const nlohmann::json some = object_of(small_run("some", testing::joined(words, {"--sample-every", "2"})));
+  EXPECT_TRUE(some.at("sample").get<std::string>().starts_with("The"));
+  EXPECT_EQ(some.at("last_loss"), none.at("last_loss"));
+  const std::string log = read("some/log.txt");
+  EXPECT_TRUE(has_parts(log, {"a sample after step 2: The", "a sample after step 4: The"}));
+  EXPECT_EQ(testing::count(log, "a sample after step"), 2U);
+  // Nobody knows what these ids say.
+  std::string ids;
+  for (int i = 0; i < 400; ++i) ids += {static_cast<char>(i % 200), '\1'};
+  folder_.write("ids.bin", ids);
+  Words unknown = small_run("refused", {"--model.vocab", "600", "--data-dtype", "u16", "--sample-every", "2"});
+  std::ranges::replace(unknown, "text.txt", "ids.bin");
+  const testing::CommandResult refused = run(unknown);
+  EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+  EXPECT_TRUE(testing::contains(refused.errors, "sample-every = 2"));
+  EXPECT_FALSE(exists("refused/metrics.jsonl"));
+}
+
 // -- for scripts ------------------------------------------------------------------------------------------------------
 
 TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {
@@ -260,6 +299,33 @@ TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {
   for (const nlohmann::json& file : report.at("files")) {
     EXPECT_TRUE(exists(file.get<std::string>())) << file;
   }
+}
+
+// Prompts of four sequences' length, with completions of three tokens.
+TEST_F(TrainCommand, AStepThatLearnsNothingHasNoLossAndTheRunSaysHowMany) {
+  std::string lines;
+  for (int i = 0; i < 8; ++i) {
+    lines += fmt::format("{{\"prompt\": \"{}\", \"completion\": \"yes\"}}\n", std::string(60, 'a'));
+  }
+  folder_.write("long.jsonl", lines);
+  output({"tokenize", "long.jsonl", "-o", "long.bin"});
+  const testing::CommandResult ran =
+      run({"train", "--model", "tiny", "--data", "long.bin", "--val-data", "long.bin", "--seq-len", "16",
+           "--global-batch", "1", "--threads", "1", "--steps", "12", "--run-dir", "r", "--save=false", "--quiet"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_TRUE(has_parts(ran.errors, {"sequences of an epoch", "no target that counts in the loss"}));
+  std::istringstream metrics(read("r/metrics.jsonl"));
+  std::size_t learnt = 0, nothing = 0;
+  for (std::string line; std::getline(metrics, line);) {
+    const auto step = nlohmann::json::parse(line);
+    EXPECT_EQ(step.at("loss").is_null(), step.contains("note")) << line;
+    EXPECT_NE(step.at("loss"), 0.0) << line;
+    ++(step.at("loss").is_null() ? nothing : learnt);
+  }
+  EXPECT_EQ(learnt + nothing, 12U);
+  EXPECT_GT(learnt, 0U);
+  EXPECT_GT(nothing, 4U);
+  EXPECT_TRUE(has(read("r/log.txt"), "no target that counts in the loss"));
 }
 
 TEST_F(TrainCommand, DryRunWritesNothing) {

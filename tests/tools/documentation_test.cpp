@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/base/temporary_folder.h"
@@ -121,6 +122,47 @@ TEST(Documentation, ReadmeAndResultsAreShort) {
     const std::string text = testing::TemporaryFolder::read(root / page);
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), most) << page;
   }
+}
+
+// The words of design.md's glossary, each entry's own list of them.
+std::set<std::string> glossary_words() {
+  const std::string design = testing::TemporaryFolder::read(root / "docs/design.md");
+  std::istringstream lines(design.substr(design.find("\n## Glossary")));
+  std::set<std::string> words;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| ") || line.starts_with("| word |")) continue;
+    std::istringstream entry(line.substr(2, line.find(" |") - 2));
+    for (std::string word; std::getline(entry >> std::ws, word, ',');) words.insert(word);
+  }
+  return words;
+}
+
+// Those words in the prose of a page's first `most` lines, and the ones among them that no link explains.
+std::pair<std::set<std::string>, std::set<std::string>> glossary_words_in(const std::string& page, std::size_t most) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < most && end != std::string::npos; ++i) end = page.find('\n', end + (i > 0 ? 1 : 0));
+  std::string prose;
+  for (const std::string& line : read_page(page.substr(0, end)).prose) prose += line + "\n";
+  const std::string told = std::regex_replace(prose, std::regex(R"(\]\([^)]*\))"), "]");
+  std::set<std::string> used, unexplained;
+  for (const std::string& word : glossary_words()) {
+    const std::string form = "\\b" + word.substr(0, word.size() - (word.ends_with('y') ? 1 : 0)) +
+                             (word.ends_with('y') ? "(y|ies)" : "(s|es)?") + "\\b";
+    if (!std::regex_search(told, std::regex(form, std::regex::icase))) continue;
+    used.insert(word);
+    const std::regex link("\\[" + form + R"(\]\(docs/design\.md#glossary\))", std::regex::icase);
+    if (!std::regex_search(prose, link)) unexplained.insert(word);
+  }
+  return {used, unexplained};
+}
+
+TEST(Documentation, ReadmeBeginsWithFewWordsOfItsOwn) {
+  EXPECT_GE(glossary_words().size(), 60U);
+  EXPECT_EQ(glossary_words_in("Ranks, [policies](docs/design.md#glossary)\n```\nstream\n```\nslack\n", 4),
+            (std::pair<std::set<std::string>, std::set<std::string>>{{"policy", "rank"}, {"rank"}}));
+  const auto [used, unexplained] = glossary_words_in(testing::TemporaryFolder::read(root / "README.md"), 60);
+  EXPECT_LE(used.size(), 10U) << ::testing::PrintToString(used);
+  EXPECT_EQ(unexplained, std::set<std::string>{});
 }
 
 #ifdef __SANITIZE_THREAD__

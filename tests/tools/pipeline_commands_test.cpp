@@ -83,7 +83,7 @@ TEST_F(PipelineCommands, AStageIsExplainedAndMended) {
   const auto told = object_of(of_step("explain", {"--pipe-rank", "1", "--apply", "1", "-o", "better.json"}));
   EXPECT_GT(told.at("applied").at("gain_ms"), 0);
   EXPECT_LT(step_seconds("file:better.json"), before);
-  const std::string text = output(of_step("explain", {"--pipe-rank", "0", "--most", "0"}));
+  const std::string text = output(of_step("explain", {"--pipe-rank", "0", "--all", "--most", "0"}));
   EXPECT_TRUE(has(text, "cause  other stages"));
   expect_refusal(of_step("explain", {"--pipe-rank", "2"}), {"--pipe-rank 2", "from 0 to 1"});
   expect_refusal(of_step("explain", {"--apply", "1"}), {"--apply", "--pipe-rank"});

@@ -236,6 +236,8 @@ TEST_F(ReportBrowser, IsUsableOnATelephone) {
   EXPECT_EQ(seen.at("memory_cut"), nlohmann::json::array());
   EXPECT_EQ(seen.at("peaks").size(), 2U);
   EXPECT_FALSE(seen.at("wide"));
+  EXPECT_GT(seen.at("scrolling"), 0);
+  EXPECT_EQ(seen.at("unhinted"), 0);
   EXPECT_EQ(seen.at("cut"), 0);
   EXPECT_TRUE(seen.at("zoomed"));
   EXPECT_GT(seen.at("all").at("cells").size(), 2U);

@@ -120,7 +120,7 @@
       const [, from, to] = /zoom=(-?[0-9]+)(?:,|%2C)(-?[0-9]+)/.exec(location.hash) || [0, 0, 0];
       return [Number(from), Number(to)];
     };
-    const gutter = innerWidth < 560 ? 82 : 136, plot = parseFloat(getComputedStyle(canvas).width) - gutter;
+    const gutter = Number(canvas.dataset.gutter), plot = parseFloat(getComputedStyle(canvas).width) - gutter;
     const places = (shares) => shares.map((share) => gutter + share * plot);
     key(canvas, 'Home');
     key(canvas, '+');
@@ -174,6 +174,10 @@
       key(canvas, 'm');
       seen.unmoved = byId('moved').getAttribute('aria-pressed');
     }
+    // Tables that are cut off, and those of them without a hint.
+    const tables = [...document.querySelectorAll('.wide')].filter((one) => one.scrollWidth > one.clientWidth + 1);
+    seen.scrolling = tables.length;
+    seen.unhinted = tables.filter((one) => one.nextElementSibling.getBoundingClientRect().height === 0).length;
     seen.wide = document.documentElement.scrollWidth > innerWidth + 1;
     seen.cut = [...document.querySelectorAll('.tools button')].filter((b) => !b.hidden && b.getBoundingClientRect().right > innerWidth).length;
 

@@ -252,5 +252,22 @@ TEST(StandardError, AWriteIsSeen) {
   EXPECT_TRUE(writes_to_stderr("a.cpp", "// to stderr\nint a;\ndup2(null, STDERR_FILENO);\n").empty());
 }
 
+TEST_F(Terminal, HasLinesOf120ColumnsAtMost) {
+  const std::regex colour("\x1b\\[[0-9;]*m");
+  for (const auto& [command, more] : std::vector<std::pair<const char*, Words>>{
+           {"explain", {"--grid", "x=2", "--policy", "serial"}},
+           {"explain", {"--grid", "x=2", "--policy", "serial", "--all"}},
+           {"explain", {"--grid", "pipe=2"}},
+           {"compare", {"--grid", "x=2,data=2", "--policies", "serial", "fsdp", "--noise", "0.1"}},
+           {"simulate", {"--grid", "x=2"}}}) {
+    Words words = words_of(command, more);
+    const std::string text = std::regex_replace(shown(words, STDOUT_FILENO, 300), colour, "");
+    EXPECT_GT(text.size(), 100U);
+    for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+      EXPECT_LE(text_width(text.substr(at, end - at)), 120U) << command << ": " << text.substr(at, end - at);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::tools

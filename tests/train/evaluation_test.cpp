@@ -144,5 +144,14 @@ TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
   }
 }
 
+TEST(AffordableSequences, AreAMinuteOrAShareOfTheRun) {
+  EXPECT_EQ(affordable_sequences(0.5, 100, 2, 0), 120);           // a minute: 5 % of the run are 7.5 s
+  EXPECT_EQ(affordable_sequences(0.5, 1'000'000, 2, 0), 75'000);  // 1,500,000 s of steps, of which each has 2.5 %
+  EXPECT_EQ(affordable_sequences(0.5, 1'000'000, 5, 0), 30'000);
+  EXPECT_EQ(affordable_sequences(0.5, 1'000'000, 2, 8000), 400);  // 2.5 % of 8000 s
+  EXPECT_EQ(affordable_sequences(0.5, 1'000'000, 2, 100), 120);
+  EXPECT_EQ(affordable_sequences(600, 10, 2, 0), 1);
+}
+
 }  // namespace
 }  // namespace weft::train

@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <memory>
+#include <thread>
 
+#include "base/utf8.h"
 #include "tests/base/messages.h"
 #include "tests/base/pseudo_terminal.h"
 
@@ -23,10 +28,10 @@ StepMetrics metrics_of(std::int64_t step) {
 
 /// The output of `use` to a file through a Progress of 100 steps.
 template <class Use>
-std::string printed(Use use) {
+std::string printed(Use use, std::int64_t log_every = 0) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
   {
-    Progress progress(0, 100, file.get());
+    Progress progress(0, 100, log_every, file.get());
     use(progress);
   }
   std::string text(static_cast<std::size_t>(std::ftell(file.get())), '\0');
@@ -40,7 +45,7 @@ template <class Use>
 std::string shown(Use use) {
   const testing::PseudoTerminal terminal(100);
   {
-    Progress progress(0, 100, terminal.screen());
+    Progress progress(0, 100, 0, terminal.screen());
     use(progress);
   }
   return terminal.shown();
@@ -67,9 +72,28 @@ TEST(ProgressLine, CountsTheTimeOfAResumedRunFromItsFirstStep) {
 TEST(ProgressLine, TheLastStepShowsTheTimeItTook) {
   StepMetrics last = metrics_of(199);
   last.val_loss = 2.5;
-  EXPECT_EQ(
-      progress_line(last, 0, 200, 61),
-      "100% [====================] 200/200  loss 2.3456  val 2.5000  norm 0.98  lr 1.0e-03  61.2K tok/s  in 1:01");
+  EXPECT_EQ(progress_line(last, 0, 200, 61),
+            "100% [====================] 200/200  loss 2.3456  val 2.5000  lr 1.0e-03  61.2K tok/s  in 1:01");
+}
+
+// What a person watches stays; the rest is in the metrics.
+TEST(ProgressLine, TakesLessThan80Columns) {
+  StepMetrics metrics = metrics_of(123455);
+  metrics.val_loss = 2.5;
+  metrics.mfu = 0.414;
+  const auto line = [&](std::int64_t steps, double elapsed) {
+    return status_text(progress_status(metrics, 0, steps, elapsed), 79);
+  };
+  EXPECT_EQ(line(200000, 60000), " 61% 123456/200000  loss 2.3456  val 2.5000  61.2K tok/s  MFU 41%  ETA 10:20:01");
+  metrics.val_loss.reset();
+  EXPECT_EQ(line(200000, 60000), " 61% 123456/200000  loss 2.3456  lr 1.0e-03  61.2K tok/s  MFU 41%  ETA 10:20:01");
+  metrics.step = 83;
+  EXPECT_EQ(line(200, 84), " 42% 84/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  MFU 41%  ETA 1:56");
+  for (const double loss : {2.3, 12345.6, 1e30}) {
+    metrics.loss = loss;
+    metrics.val_loss = loss;
+    EXPECT_LT(text_width(line(1'000'000'000, 1e9)), 80U) << loss;
+  }
 }
 
 TEST(ProgressLine, ShowsNan) {
@@ -110,6 +134,27 @@ TEST(Progress, ALogGetsALineNowAndThen) {
   // Step 1; 21 and 41, 10 s apart; 45, which evaluated; 65 and 85; 100, the last.
   EXPECT_EQ(count(text, '\n'), 7);
   EXPECT_TRUE(has_parts(text, {" 1/100", " 21/100", " 41/100", " 45/100", " 65/100", " 85/100", " 100/100"}));
+}
+
+TEST(Progress, ALogGetsALineEverySoManySteps) {
+  const std::string text = printed(
+      [](Progress& progress) {
+        for (std::int64_t step = 0; step < 100; ++step) progress.update(metrics_of(step), static_cast<double>(step));
+      },
+      40);
+  EXPECT_EQ(count(text, '\n'), 4);
+  EXPECT_TRUE(has_parts(text, {" 1/100", " 40/100", " 80/100", " 100/100"}));
+}
+
+TEST(Progress, AnEvaluationShowsABar) {
+  const std::string text = shown([](Progress& progress) {
+    progress.evaluating(0, 40);
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    progress.evaluating(10, 40);
+    progress.evaluating(11, 40);  // too soon
+  });
+  EXPECT_TRUE(has_parts(text, {" 25% [====", "held-out batch 10/40"}));
+  EXPECT_EQ(text.find("11/40"), std::string::npos);
 }
 
 TEST(Progress, MessagesStandAboveTheLine) {

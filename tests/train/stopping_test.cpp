@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <thread>
+#include <utility>
 
 namespace weft::train {
 namespace {
@@ -24,21 +27,33 @@ TEST(StopSignals, LastsAsLongAsOneIsLeft) {
   auto second = std::make_unique<StopSignals>();
   EXPECT_EQ(StopSignals::received(), SIGTERM);
   first.reset();
-  std::raise(SIGINT);  // still caught
-  EXPECT_EQ(StopSignals::received(), SIGINT);
+  std::raise(SIGINT);  // still caught, and so soon that it is the same wish
+  EXPECT_EQ(StopSignals::received(), SIGTERM);
   second.reset();
   const StopSignals next_run;
   EXPECT_EQ(StopSignals::received(), 0);
 }
 
+// The handler writes, so no step is waited for.
+TEST(StopSignals, SaysWhatHappensBeforeTheSignalReturns) {
+  ::testing::internal::CaptureStderr();
+  const StopSignals silent, speaking("saving\n"), later("not this\n");
+  std::raise(SIGINT);
+  std::raise(SIGINT);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "saving\n");
+}
+
 TEST(StopSignalsDeathTest, ASecondSignalEndsTheProcess) {
-  EXPECT_EXIT(
-      {
-        const StopSignals signals;
-        std::raise(SIGTERM);
-        std::raise(SIGTERM);
-      },
-      ::testing::KilledBySignal(SIGTERM), "");
+  for (const auto& [first, second] : {std::pair(SIGTERM, SIGTERM), {SIGINT, SIGINT}, {SIGTERM, SIGINT}}) {
+    EXPECT_EXIT(
+        {
+          const StopSignals signals;
+          std::raise(first);
+          std::this_thread::sleep_for(std::chrono::milliseconds(70));
+          std::raise(second);
+        },
+        ::testing::KilledBySignal(second), "");
+  }
 }
 
 TEST(StopSignalsDeathTest, WithoutOneASignalEndsTheProcess) {

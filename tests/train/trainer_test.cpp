@@ -117,6 +117,7 @@ TEST_F(TrainerRun, AMetricsLineHasEveryKey) {
                                       "step_ms",     "tokens_per_s", "model_tflops",     "exposed_comm_ms",
                                       "tokens_seen", "wall_time",    "peak_memory_bytes"};
     if (i == 1 || i == 3 || i == 4) expected.insert("val_loss");  // every second step, and the last
+    if (i == 0) expected.insert("val_loss_before");
     EXPECT_EQ(keys, expected);
     EXPECT_EQ(line.at("step"), i);
     EXPECT_NEAR(line.at("lr").get<double>(), learning_rate(config_, static_cast<std::int64_t>(i)), 1e-9);
@@ -238,6 +239,23 @@ TEST_F(TrainerRun, SampleFitsAContextOfTwoTokens) {
   const testing::RunOutcome outcome = testing::train_run(config_);
   EXPECT_EQ(outcome.result.sample.substr(0, 2), "Th");
   EXPECT_GT(outcome.result.sample.size(), 2U);
+}
+
+TEST_F(TrainerRun, SamplesChangeNothing) {
+  config_.steps = 6;
+  config_.eval_sequences = 2;
+  const testing::RunOutcome plain = testing::train_run(config_);
+  config_.run_dir = folder_.path("sampled").string();
+  config_.sample_every = 2;
+  ::testing::internal::CaptureStderr();
+  const ResolvedRun run = resolve(config_, 0);
+  TrainResult result;
+  testing::on_ranks(1, [&](comm::World& world) { result = run_training(*set_up_training(world, run, nullptr, true)); });
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(result.last_loss, plain.result.last_loss);
+  EXPECT_EQ(result.sample, plain.result.sample);
+  EXPECT_TRUE(has_parts(told, {"a sample after step 2: The ", "a sample after step 4: The "}));
+  EXPECT_EQ(told.find("a sample after step 6"), std::string::npos);  // close() made it
 }
 
 TEST_F(TrainerRun, LearnsTheTextsRule) {

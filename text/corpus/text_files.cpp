@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <exception>
 #include <span>
 #include <system_error>
@@ -15,6 +17,8 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/input_file.h"
+#include "base/log.h"
+#include "base/text/json_object.h"
 
 namespace weft::text {
 namespace {
@@ -39,6 +43,7 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
   std::vector<fs::path> inside;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename() == ".git") entry.disable_recursion_pending();
     if (entry->is_regular_file() && !entry->is_symlink()) inside.push_back(entry->path());
   }
   if (error) {
@@ -48,11 +53,119 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
   if (inside.empty()) {
     throw UserError(in_quotes(folder) + " holds no files", "a folder of text files", "name a folder with text");
   }
+  for (const fs::path& card : take_cards(inside)) {
+    Log(LogTopic::run).warning("{} is left out: it describes the data set", card.string());
+  }
   std::ranges::sort(inside);
   files.insert(files.end(), inside.begin(), inside.end());
 }
 
 const std::array<std::string, 3> kRoles = {"system", "user", "assistant"};
+
+bool is_readme(const fs::path& path) {
+  std::string stem = path.stem().string();
+  std::ranges::transform(stem, stem.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return stem == "readme";
+}
+
+/// The begin of a card of Hugging Face's: its facts stand above its text.
+bool has_front_matter(const fs::path& path) {
+  const InputFile file(path);
+  std::array<char, 4> begin{};
+  if (file.size() < begin.size()) return false;
+  file.read(0, std::as_writable_bytes(std::span(begin)));
+  return std::string_view(begin.data(), 3) == "---" && (begin[3] == '\n' || begin[3] == '\r');
+}
+
+// Members that no form reads, and that others read as a part of what is learnt: of any record, of one that isn't a bare
+// text, and of a message.
+constexpr std::array kUnreadOfRecords = {"weight", "loss_weight", "loss_mask"};
+constexpr std::array kUnreadOfPairs = {"tools", "functions", "suffix", "system", "chosen", "rejected", "label"};
+constexpr std::array kUnreadOfMessages = {"tool_calls", "function_call",     "weight",   "train",
+                                          "reasoning",  "reasoning_content", "thinking", "loss_mask"};
+
+/// Exports write members that say nothing: null, a weight of 1, an empty list.
+bool says_nothing(const DocumentValue& value) {
+  if (value.is_text()) return value.text().empty();
+  if (value.is_list()) return value.items().empty();
+  if (value.is_object()) return value.members().empty();
+  if (value.is_boolean()) return value.boolean();
+  return value.is_null() || (value.is_number() && value.any_number() == 1);
+}
+
+void refuse_unread(const DocumentValue& object, std::span<const char* const> names) {
+  for (const char* name : names) {
+    const auto member = object.given(name);
+    if (!member || says_nothing(*member)) continue;
+    throw UserError(fmt::format("{} changes what is learnt, and isn't read yet", member->place()),
+                    "a text, a prompt with its completion, or messages, without it",
+                    "take the member out of the line, or leave the line out");
+  }
+}
+
+/// Several forms in one line are several things to learn.
+void expect_one_form(const DocumentValue& line, const std::string& field) {
+  std::vector<std::string> forms;
+  if (line.given(field)) forms.push_back(fmt::format("\"{}\"", field));
+  if (line.given("prompt") && line.given("completion")) forms.emplace_back("\"prompt\" with \"completion\"");
+  if (line.given("messages")) forms.emplace_back("\"messages\"");
+  if (forms.size() < 2) return;
+  throw UserError(fmt::format("{} has {}", line.place(), join(forms, " and ")), "one of them",
+                  "take the others out of the line, or name the text with --field");
+}
+
+/// Where a text has half of a pair of UTF-16 units, which no character is: its offset.
+std::optional<std::size_t> lone_surrogate(std::string_view json) {
+  const auto unit = [&](std::size_t at) -> unsigned {
+    unsigned value = 0;
+    const bool escaped = json.size() >= at + 6 && json[at] == '\\' && json[at + 1] == 'u';
+    if (escaped) std::from_chars(&json[at + 2], &json[at + 2] + 4, value, 16);
+    return value;
+  };
+  for (std::size_t at = 0; (at = json.find('\\', at)) != std::string_view::npos; at += 2) {
+    const unsigned first = unit(at);
+    if (first < 0xD800 || first > 0xDFFF) continue;
+    const unsigned second = first < 0xDC00 ? unit(at + 6) : 0;
+    if (second < 0xDC00 || second > 0xDFFF) return at;
+    at += 6;
+  }
+  return std::nullopt;
+}
+
+/// Refuses a line that can't be read as JSON by what it is instead, if its form tells.
+void refuse_known_form(std::string_view line, const std::string& place) {
+  constexpr const char* kExpected = "JSON lines: an object on each line";
+  if (line.starts_with("\xff\xfe") || line.starts_with("\xfe\xff") || line.find('\0') != std::string_view::npos) {
+    throw UserError(place + " is UTF-16", "UTF-8", "convert the file: iconv -f UTF-16 -t UTF-8 FILE > lines.jsonl");
+  }
+  if (const auto at = lone_surrogate(line)) {
+    throw UserError(fmt::format("{} has a lone surrogate, {}, at byte {}", place, line.substr(*at, 6), *at),
+                    "characters, of which those beyond U+FFFF take a pair of surrogates",
+                    "write the texts again; half a character was cut off");
+  }
+  const std::size_t last = line.find_last_not_of(" \t\r");
+  const bool goes_on = last != std::string_view::npos && std::string_view("{[,:").find(line[last]) != std::string::npos;
+  if (goes_on && outline_of_json(line).depth > 0) {
+    throw UserError(place + " begins an object that goes on in the next line", kExpected,
+                    "write each object on one line: jq -c . FILE > lines.jsonl");
+  }
+}
+
+/// The object of a line.
+Document object_of(std::string_view line, const std::string& place) {
+  const std::size_t begin = line.find_first_not_of(" \t", line.starts_with("\xef\xbb\xbf") ? 3 : 0);
+  if (begin != std::string_view::npos && line[begin] == '[') {
+    throw UserError(place + " begins a JSON array", "JSON lines: an object on each line",
+                    "write each item on a line of its own: jq -c '.[]' FILE > lines.jsonl");
+  }
+  try {
+    return read_json(line, place,
+                     {.fix = "give JSON lines, an object on each; or text files, whose names don't end in .jsonl"});
+  } catch (const UserError&) {
+    refuse_known_form(line, place);
+    throw;
+  }
+}
 
 /// A member that is text.
 std::optional<std::string> text_member(const DocumentValue& object, std::string_view name) {
@@ -61,6 +174,7 @@ std::optional<std::string> text_member(const DocumentValue& object, std::string_
 }
 
 void add_message(const DocumentValue& message, std::vector<TextPiece>& pieces) {
+  refuse_unread(message, kUnreadOfMessages);
   const std::string role = message["role"].name_of(kRoles), content = message["content"].text();
   // The text that is read before a content goes on from the line before.
   if (pieces.empty() || pieces.back().learnt) pieces.push_back({.text = "", .learnt = false});
@@ -148,6 +262,24 @@ void take_batch(const ParallelEncode& work, Batch& batch) {
 }
 
 }  // namespace
+
+bool is_data_set_name(const fs::path& path) {
+  constexpr std::array kPacked = {".gz", ".bz2", ".xz", ".zst"}, kEndings = {".arrow", ".parquet", ".jsonl", ".ndjson"};
+  const bool packed = std::ranges::find(kPacked, path.extension()) != kPacked.end();
+  return std::ranges::find(kEndings, (packed ? path.stem() : path).extension()) != kEndings.end();
+}
+
+std::vector<fs::path> take_cards(std::vector<fs::path>& files, bool has_folders) {
+  const auto is_card = [](const fs::path& path) { return is_readme(path) || path.filename() == ".gitattributes"; };
+  const bool of_data_set =
+      std::ranges::any_of(files, is_data_set_name) || (has_folders && std::ranges::all_of(files, is_card)) ||
+      std::ranges::any_of(files, [](const fs::path& path) { return is_readme(path) && has_front_matter(path); });
+  if (!of_data_set) return {};
+  const auto cards = std::ranges::stable_partition(files, std::not_fn(is_card));
+  std::vector<fs::path> taken(cards.begin(), cards.end());
+  files.erase(cards.begin(), cards.end());
+  return taken;
+}
 
 std::vector<fs::path> matching_paths(const std::string& path) {
   std::error_code error;
@@ -260,11 +392,14 @@ TextPart TextFiles::next_text() {
 
 std::vector<TextPiece> TextFiles::pieces(const TextPart& part) const {
   if (!part.json) return {{.text = part.text}};
-  const Document document =
-      read_json(part.text, fmt::format("{} line {}", in_quotes(files_[part.file]), part.line),
-                {.fix = "give JSON lines, an object on each; or text files, whose names don't end in .jsonl"});
+  const Document document = object_of(part.text, fmt::format("{} line {}", in_quotes(files_[part.file]), part.line));
   const DocumentValue line = document.root();
-  if (const auto text = text_member(line, options_.field)) return {{.text = *text}};
+  const auto text = text_member(line, options_.field);
+  if (text && options_.all_json) return {{.text = *text}};  // its name was given: nothing else is meant
+  expect_one_form(line, options_.field);
+  refuse_unread(line, kUnreadOfRecords);
+  if (text) return {{.text = *text}};
+  refuse_unread(line, kUnreadOfPairs);
   const auto prompt = text_member(line, "prompt"), completion = text_member(line, "completion");
   if (prompt && completion) {
     return {{.text = *prompt, .learnt = false}, {.text = *completion, .learnt = true, .ends = true}};

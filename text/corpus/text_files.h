@@ -45,11 +45,20 @@ struct TextFileOptions {
   std::size_t part_bytes = 4U << 20U;  // long texts are cut into about as many
 };
 
+/// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet", "train.jsonl.gz".
+bool is_data_set_name(const std::filesystem::path& path);
+
+/// Takes from a folder's files those that describe a data set and aren't a part of it: README.md and .gitattributes. A
+/// data set has files of such names, or a README with the facts of a card above its text, or, if the folder
+/// `has_folders`, no file beside them.
+std::vector<std::filesystem::path> take_cards(std::vector<std::filesystem::path>& files, bool has_folders = false);
+
 /// What a path names: itself if it is there, else the files and folders that match it as a pattern, by name.
 std::vector<std::filesystem::path> matching_paths(const std::string& path);
 
 /// The files that paths name, in the order of the paths: a file; all regular files of a folder and of its folders, by
-/// name; the files of a pattern such as "data/*.txt", by name. Throws UserError if a path names nothing.
+/// name, but for cards, of which a warning tells, and Git's own files; the files of a pattern such as "data/*.txt", by
+/// name. Throws UserError if a path names nothing.
 std::vector<std::filesystem::path> files_of(const std::vector<std::string>& paths);
 
 /// Each text file is a document; so is each line of JSON lines. Files are read as they are needed.
@@ -64,7 +73,9 @@ class TextFiles {
   /// - the texts "prompt", which is only read, and "completion", which is learnt with its end;
   /// - "messages", a list of objects with the texts "role" (system, user or assistant) and "content". A message is
   ///   written as "<|ROLE|>\nCONTENT\n", in which the assistant's contents are learnt, each with its end.
-  /// Throws UserError, naming file and line, if the line is no JSON object of these. Any number of threads may call it.
+  /// Throws UserError, naming file and line, if the line is no JSON object of these, has several of them, unless the
+  /// field was named for all files, or has a member that would change what is learnt ("weight", "tool_calls", …). Any
+  /// number of threads may call it.
   std::vector<TextPiece> pieces(const TextPart& part) const;
   /// The text of all pieces.
   std::string text(const TextPart& part) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -175,7 +176,21 @@ std::vector<AddedToken> tekken_specials(const DocumentValue& root, std::int32_t 
 ByteVocabulary ranked(std::vector<BpeToken> tokens, std::vector<AddedToken> specials, SplitStep split,
                       const std::string& place) {
   std::vector<std::string> texts;
-  for (const BpeToken& token : tokens) set_text(texts, token.id, in_byte_alphabet(token.text), place);
+  std::unordered_set<std::string_view> seen;
+  for (const BpeToken& token : tokens) {
+    if (!seen.insert(token.text).second) {
+      throw UserError(
+          fmt::format("{}: '{}' has rank {}, and one before", place, in_byte_alphabet(token.text), token.id),
+          "each token once", kTokenizerFix);
+    }
+    set_text(texts, token.id, in_byte_alphabet(token.text), place);
+  }
+  for (int byte = 0; byte < 256 && tokens.size() >= 256; ++byte) {
+    const char text = static_cast<char>(byte);
+    if (seen.contains(std::string_view(&text, 1))) continue;
+    throw UserError(fmt::format("{} has no token for the byte 0x{:02X}", place, byte),
+                    "a token for each byte: texts with it would lose it", kTokenizerFix);
+  }
   for (const AddedToken& special : specials) set_text(texts, special.id, special.text, place);
   BpeModel model = BpeModel::of_ranks(std::move(tokens),
                                       {.place = place, .bytes = true, .ignore_merges = true, .unknown = std::nullopt});
@@ -230,6 +245,9 @@ TokenizerPointer load_tiktoken(const std::filesystem::path& path, std::string co
 TokenizerPointer load_tekken(const std::filesystem::path& path, std::string content, const Document& document) {
   constexpr std::int64_t kMostTokens = 1 << 22;
   const DocumentValue root = document.root(), config = root["config"];
+  if (const auto version = config.given("version")) {
+    version->name_of(std::vector<std::string>{"v1", "v2", "v3", "v7", "v11", "v13", "v15"});
+  }
   const std::int64_t size = config["default_vocab_size"].integer(1, kMostTokens);
   const std::int64_t specials = config["default_num_special_tokens"].integer(3, size);
   const auto listed = root["vocab"].items();

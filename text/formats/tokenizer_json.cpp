@@ -331,6 +331,10 @@ std::vector<AddedToken> read_all_added(const DocumentValue& root, Vocabulary& vo
   for (const DocumentValue& item : list->items()) {
     AddedToken token = read_added(item);
     if (token.text.empty()) continue;
+    const auto same = std::ranges::find(added, token.text, &AddedToken::text);
+    if (same != added.end() && same->id != token.id) {
+      item["id"].refuse(fmt::format("{}, the id that '{}' has above", same->id, token.text));
+    }
     set_text(vocabulary.texts, token.id, token.text, item.place());
     added.push_back(std::move(token));
   }
@@ -359,6 +363,7 @@ TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::str
   PreTokenizer pre_tokenizer;
   TextFrame frame;
   Decoder decoder;
+  if (const auto version = root.given("version")) version->name_of(Names{"1.0"});
   const DocumentValue model = root["model"];
   if (const auto type = model.given("type")) type->name_of(std::vector<std::string>{"BPE"});
   if (const auto part = root.given("normalizer")) add_normalizer(*part, normalizer);

@@ -14,8 +14,9 @@ using train::KeyGroup;
 struct Reader {
   std::string_view command;
   std::vector<KeyGroup> groups;
-  std::vector<std::string_view> keys;  // single ones of other groups
-  bool graph_files = false;            // takes an open graph in place of a configuration
+  std::vector<std::string_view> keys;          // single ones of other groups
+  bool graph_files = false;                    // takes an open graph in place of a configuration
+  std::vector<std::string_view> without = {};  // keys of the groups that have no effect: policies are named otherwise
 };
 
 /// Of a step that is compiled and simulated.
@@ -55,10 +56,10 @@ const std::vector<Reader>& readers() {
       {"plan", planning_groups(), written(), true},
       {"memory", planning_groups(), simulated({"attention-workspace"})},
       {"simulate", planning_groups(), simulated(), true},
-      {"search", planning_groups(), simulated()},
+      {"search", planning_groups(), simulated(), false, {"policy"}},
       {"sweep", planning_groups(), simulated()},
       {"study scaling", planning_groups(), simulated()},
-      {"compare", planning_groups(), measured(), true},
+      {"compare", planning_groups(), measured(), true, {"policy"}},
       {"explain", planning_groups(), simulated(), true},
       {"profile", planning_groups(), measured()},
       {"tune", planning_groups(), measured()}};
@@ -73,6 +74,7 @@ const train::ConfigKey* find_key(std::string_view key) {
 }
 
 bool reads(const Reader& reader, const train::ConfigKey& key) {
+  if (std::ranges::find(reader.without, key.name) != reader.without.end()) return false;
   return std::ranges::find(reader.groups, key.group) != reader.groups.end() ||
          std::ranges::find(reader.keys, key.name) != reader.keys.end();
 }

@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "tools/command_line/config_readers.h"
 #include "train/config/config.h"
+#include "train/config/other_names.h"
 
 namespace weft::tools {
 namespace {
@@ -154,6 +155,31 @@ void refuse_flag_of_others(const std::vector<const Command*>& path, const std::s
                   fmt::format("leave it out: it belongs to {}", join(others)));
 }
 
+/// "--global-batch or --micro-batch" for the name that another program gives them; "" where `known` has none of them.
+std::string flags_meant_by(std::string_view flag, const std::vector<std::string>& known) {
+  std::vector<std::string> names;
+  for (const std::string& each : known) names.push_back(each.substr(std::min<std::size_t>(2, each.size())));
+  std::vector<std::string> meant =
+      train::meant_by(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())), names);
+  for (std::string& name : meant) name.insert(0, "--");
+  return join(meant, " or ");
+}
+
+/// Refuses a flag that ends the line or stands before another flag, and needs a value.
+void refuse_missing_value(const Command& command, const std::vector<std::string>& words) {
+  constexpr std::size_t kFew = 3;
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const CommandOption* option = find_option(command, words[i]);
+    if (option == nullptr || option->is_switch()) continue;
+    if (i + 1 < words.size() && words[i + 1] != "--" && find_option(command, words[i + 1]) == nullptr) continue;
+    std::vector<std::string> values = option->choices.empty() ? option->suggestions : option->choices;
+    if (option->choices.empty() && !option->value.empty()) values.insert(values.begin(), option->value);
+    values.resize(std::min(values.size(), kFew));
+    for (std::string& value : values) value = fmt::format("{} {}", words[i], value);
+    throw UserError(fmt::format("{} has no value", words[i]), option->value, join(values, ", or "));
+  }
+}
+
 /// Refuses a flag or a word that `command` didn't take.
 void refuse_extra(const std::vector<const Command*>& path, const std::vector<std::string>& extras) {
   const Command& command = *path.back();
@@ -166,11 +192,9 @@ void refuse_extra(const std::vector<const Command*>& path, const std::vector<std
   std::vector<std::string> known = is_flag ? flag_names(command) : command_names(command);
   if (is_flag && path.size() == 1) known.emplace_back(kVersion);
   const std::string flag = extra->substr(0, extra->find('='));
-  const std::string successor =
-      is_flag ? "--" + train::key_in_place_of(flag.substr(std::min<std::size_t>(2, flag.size()))) : "";
-  const bool renamed = std::find(known.begin(), known.end(), successor) != known.end();
-  if (is_flag && !renamed) refuse_flag_of_others(path, flag);
-  const std::string nearest = renamed ? successor : nearest_name(flag, known);
+  std::string nearest = is_flag ? flags_meant_by(flag, known) : "";
+  if (is_flag && nearest.empty()) refuse_flag_of_others(path, flag);
+  if (nearest.empty()) nearest = nearest_name(flag, known);
   throw UserError(is_flag ? fmt::format("{}: unknown flag {}", called, *extra)
                           : fmt::format("{}: unexpected argument \"{}\"", called, *extra),
                   "",
@@ -261,6 +285,7 @@ CommandCall parse_command_line(const Command& root, std::vector<std::string> wor
   refuse_unknown_command(root, words);
   const std::vector<const Command*> path = path_of(root, words);
   words = with_switch_values(*path.back(), words);
+  refuse_missing_value(*path.back(), words);
   CLI::App app(root.summary, root.name);
   app.set_help_flag(std::string(kShortHelp));
   app.set_help_all_flag(std::string(kHelp));

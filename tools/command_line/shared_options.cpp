@@ -1,9 +1,13 @@
 #include "tools/command_line/shared_options.h"
 
 #include <algorithm>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
+
+#include "base/text/text_table.h"
+#include "study/policy_step.h"
 
 namespace weft::tools {
 
@@ -54,6 +58,11 @@ CommandOption output_option(std::string& target, std::string value, std::string 
   return path_option("-o,--output", &target, std::move(value), std::move(help), paths);
 }
 
+CommandOption accept_option(std::vector<std::string>& target, std::vector<std::string> keys) {
+  return repeated(choice_option("--accept", &target, "KEY",
+                                "go on although this differs from the saved run; may be given again", std::move(keys)));
+}
+
 CommandOption svg_option(std::string& target, std::string help) {
   return path_option("--svg", &target, "FILE.svg", std::move(help));
 }
@@ -73,7 +82,7 @@ int print_result(bool as_json, const JsonObject& json, const StyledText& text) {
 }
 
 int print_result(bool as_json, const JsonObject& json, std::string_view text) {
-  return print_result(as_json, json, StyledText(text));
+  return print_result(as_json, json, StyledText(study::fitted(std::string(text), output_width())));
 }
 
 CommandOption jobs_option(int& jobs, int most) {

@@ -34,6 +34,9 @@ CommandOption repeated(CommandOption option);
 /// -o,--output: the file to write, or the folder if `value` is "FOLDER".
 CommandOption output_option(std::string& target, std::string value, std::string help);
 
+/// --accept: differences from a saved run with which the command goes on, of `keys`.
+CommandOption accept_option(std::vector<std::string>& target, std::vector<std::string> keys);
+
 /// --svg: a picture to write.
 CommandOption svg_option(std::string& target, std::string help);
 

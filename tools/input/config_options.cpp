@@ -6,9 +6,11 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/printable.h"
 #include "inspect/formats/graph_file.h"
 #include "ops/model_config.h"
+#include "runtime/cost/machine_numbers.h"
 #include "runtime/policy/catalog/policies.h"
 #include "study/search/search.h"
 #include "study/search/step_setup.h"
@@ -16,6 +18,7 @@
 #include "tools/command_line/shared_options.h"
 #include "tools/input/step_input.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/config/idle_keys.h"
 #include "train/config/saved_model.h"
 
 namespace weft::tools {
@@ -146,6 +149,7 @@ struct ConfigOptions::Given {
   OpenFlags open;
   std::vector<std::string> assignments;
   std::vector<train::Setting> flags;
+  std::vector<std::string> accepted;
   bool dump = false;
 
   /// Of --set, then the flags.
@@ -212,12 +216,25 @@ ConfigOptions::ConfigOptions(Command& command, std::string_view reader) : given_
                .target = &given_->dump,
                .help = "print the checked configuration as TOML, and leave"});
   add_keys(command, given_->command, given_->flags);
+  if (reads_key(given_->command, "resume")) {
+    CommandOption accept = accept_option(given_->accepted, {train::kAcceptable.begin(), train::kAcceptable.end()});
+    accept.group = title_of(train::KeyGroup::run);
+    command.add(std::move(accept));
+  }
 }
 
 train::RunConfig ConfigOptions::load() const {
   train::RunConfig config = given_->base();
   if (!given_->file.empty()) train::load_toml(config, given_->file);
-  train::apply_command_line(config, given_->settings(MachineNumbers::refused));
+  const std::vector<train::Setting> settings = given_->settings(MachineNumbers::refused);
+  train::apply_command_line(config, settings);
+  train::refuse_idle_keys(config, settings);
+  if (!config.machine.empty()) {
+    const cost::Machine machine = cost::find_machine(config.machine, cost::machine_folders());
+    for (const std::string& line : cost::implausible_numbers(machine))
+      Log(LogTopic::plan).warning("{}: {}", machine.name, line);
+  }
+  config.accepted.insert(given_->accepted.begin(), given_->accepted.end());
   return config;
 }
 

@@ -56,7 +56,7 @@ class StepReader {
   std::vector<std::pair<std::string, simulate::Problem>> problems_;  // by what their graphs depend on
 };
 
-/// Equal for runs of equal graphs, given that they differ in the policy alone.
+/// Equal for runs of equal graphs, given that they differ in the policy and in study::other_settings() alone.
 std::string graphs_of(const train::ResolvedRun& run);
 
 /// Plans and simulates; a refusal is in the report.

@@ -13,6 +13,7 @@
 #include "base/files/durable_file.h"
 #include "base/files/input_file.h"
 #include "base/printable.h"
+#include "base/text/json_object.h"
 #include "base/text/text_table.h"
 #include "runtime/policy/catalog/policies.h"
 #include "study/bench/bench_figures.h"
@@ -92,7 +93,15 @@ class ResultsFolder {
   std::filesystem::path folder_;
 };
 
-int list_instances(const std::vector<study::BenchInstance>& instances) {
+int list_instances(const std::vector<study::BenchInstance>& instances, bool json) {
+  if (json) {
+    std::vector<JsonObject> rows;
+    for (const study::BenchInstance& each : instances) {
+      rows.push_back(JsonObject().add("instance", each.name).add("about", each.about));
+    }
+    say("{}\n", JsonObject().add("instances", rows).text());
+    return 0;
+  }
   TextTable table{.columns = {{.words = true}, {.words = true}}, .heads = false};
   for (const study::BenchInstance& each : instances) {
     table.rows.push_back({each.name, each.about.empty() ? "a graph file" : each.about});
@@ -207,7 +216,7 @@ int run_bench_command(const BenchCommand& command) {
                     "add --certify FOLDER");
   const std::vector<policy::NamedPolicy> policies = policies_of(command);
   BenchRun bench(command);
-  if (command.list) return list_instances(bench.instances());
+  if (command.list) return list_instances(bench.instances(), command.results.json);
   if (command.bounds && command.results.folder.empty()) {
     throw UserError("--bounds without a folder of results", "-o FOLDER, in which results.csv stands",
                     "add -o bench/overlap/results");

@@ -55,6 +55,19 @@ std::int64_t ranks_of(const SearchCommand& command) {
   return given.grid_auto && given.ranks > 0 ? given.ranks : std::max(given.ranks, given.grid.ranks());
 }
 
+/// A search chooses these keys itself: a value on the command line would be dropped.
+void refuse_searched_keys(const SearchCommand& command, const std::vector<train::Setting>& settings) {
+  const std::vector<std::string>& searched = study::searched_keys();
+  for (const train::Setting& setting : settings) {
+    if (std::ranges::find(searched, setting.key) == searched.end()) continue;
+    if (std::ranges::find(command.flags.kept, setting.key) != command.flags.kept.end()) continue;
+    if (setting.key == "grid" && setting.value == "auto") continue;
+    throw UserError(fmt::format("{} = {} has no effect in a search, which chooses it", setting.key, setting.value), "",
+                    fmt::format("add --keep {}, or leave it out{}", setting.key,
+                                setting.key == "grid" ? ": --ranks N says how many ranks" : ""));
+  }
+}
+
 int search(const SearchCommand& command) {
   if (!command.output.empty()) expect_writable(command.output);
   command.results.check();
@@ -108,7 +121,12 @@ Command describe_search() {
                       {"weft search run.toml --ranks 6 --keep micro-batch recompute --json"}};
   command.run = [options, config] {
     return config.on_config(
-        options->config, [&] { return search(*options); }, OpenGrid::accepted);
+        options->config,
+        [&] {
+          refuse_searched_keys(*options, config.layers(MachineNumbers::refused).second);
+          return search(*options);
+        },
+        OpenGrid::accepted);
   };
   return command;
 }

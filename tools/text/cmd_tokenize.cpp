@@ -68,15 +68,14 @@ text::TextFiles text_files(const TokenizeOptions& options, text::CutAfter cut_af
   if (options.paths.empty()) {
     throw UserError("no text is given", "text files, folders or patterns", "weft tokenize book.txt -o book.bin");
   }
-  std::vector<fs::path> files = text::files_of(options.paths);
-  for (const fs::path& path : files) {
-    std::error_code error;
-    if (!fs::is_regular_file(path, error) || path.extension() == ".gz") continue;
-    train::refuse_no_text(InputFile(path), true);
-  }
   text::TextFileOptions how;
   how.all_json = !options.field.empty();
   if (how.all_json) how.field = options.field;
+  std::vector<fs::path> files = text::files_of(options.paths);
+  for (const fs::path& path : files) {
+    std::error_code error;
+    if (fs::is_regular_file(path, error)) train::refuse_no_text(InputFile(path), how.all_json);
+  }
   return {std::move(files), how, std::move(cut_after)};
 }
 

@@ -166,6 +166,14 @@ CheckpointInfo read_checkpoint_info(const fs::path& folder) {
   return manifest.info;
 }
 
+void verify_settings(const fs::path& folder, const Manifest& manifest) {
+  std::set<std::string> arrays;
+  for (const StoredShard& shard : manifest.shards) arrays.insert(shard.file);
+  verify_share(folder, manifest, {}, [&](const std::string& name) {
+    return !arrays.contains(name) && !name.ends_with(".safetensors");  // a rank without parameters has an empty one
+  });
+}
+
 void load_checkpoint(const fs::path& folder, std::span<const ParameterState> parameters, const ReadShare& share,
                      std::span<const ops::ParameterSpec> elsewhere) {
   const Manifest manifest = read_manifest(folder);

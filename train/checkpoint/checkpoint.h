@@ -90,6 +90,10 @@ SpaceCheck checkpoint_space(const std::filesystem::path& run_dir, const Checkpoi
 /// there in full size. Throws UserError.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& folder);
 
+/// Compares the checksums of a checkpoint's files without arrays, such as config.json and those of its tokenizer.
+/// Throws UserError.
+void verify_settings(const std::filesystem::path& folder, const Manifest& manifest);
+
 /// Completes a checkpoint that several ranks wrote into `folder` (see write_checkpoint_part): writes the manifest of
 /// all parts, renames the folder and removes the checkpoints that `retention` doesn't keep. Returns the checkpoint's
 /// path.

@@ -204,6 +204,14 @@ JsonObject scaling_json(const ops::ModelConfig& model) {
 /// Types default, linear, llama3 and yarn; others are refused, and so are files that say both, differently.
 void read_rope(const HfKeys& keys, ops::ModelConfig& model) {
   model.rope_theta = keys.number_or("rope_theta", 10000.0F);
+  // Files between transformers 4 and 5 have it among the numbers of the scaling.
+  if (keys.has("rope_scaling") && keys.object("rope_scaling").has("rope_theta")) {
+    const float inside = keys.object("rope_scaling").number_or("rope_theta", 0.0F);
+    if (keys.has("rope_theta") && inside != model.rope_theta) {
+      keys["rope_scaling"]["rope_theta"].refuse("rope_theta's number, which the file also has");
+    }
+    model.rope_theta = inside;
+  }
   ops::ModelConfig other = model;
   if (keys.has("rope_scaling")) read_scaling(keys, keys.object("rope_scaling"), model);
   if (!keys.has("rope_parameters")) return;

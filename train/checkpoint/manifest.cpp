@@ -13,6 +13,7 @@
 #include "base/files/checksum.h"
 #include "base/files/document.h"
 #include "base/files/input_file.h"
+#include "base/hash.h"
 #include "base/text/json_object.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -23,6 +24,8 @@ constexpr const char* kFormat = "weft-checkpoint";
 constexpr std::int64_t kVersion = 2;
 constexpr const char* kValLoss = "val_loss";
 constexpr const char* kDecaySeconds = "decay_seconds";
+constexpr const char* kTokenizerDigest = "tokenizer_digest";
+constexpr const char* kData = "data";
 constexpr std::int64_t kMostSteps = 1'000'000'000;  // of any configuration
 
 /// Calls visit(key, member) for every size of a model: one list for writing and reading.
@@ -71,6 +74,19 @@ void for_each_lora_member(Lora& lora, Visit visit) {
   visit("qkv", lora.qkv);
   visit("out", lora.out);
   visit("mlp", lora.mlp);
+}
+
+/// The same for the members of a data mark, and for its digests.
+template <class Mark, class Visit>
+void for_each_count(Mark& mark, Visit visit) {
+  visit("files", mark.files);
+  visit("last_tokens", mark.last_tokens);
+}
+template <class Mark, class Visit>
+void for_each_digest(Mark& mark, Visit visit) {
+  visit("digest", mark.digest);
+  visit("val_digest", mark.val_digest);
+  visit("split", mark.split);
 }
 
 /// The same for the texts of a shard.
@@ -195,6 +211,19 @@ StoredShard shard_from(const DocumentValue& entry) {
   return shard;
 }
 
+std::uint64_t digest_from(const DocumentValue& value) {
+  const auto digest = parse_hex_fingerprint(value.text());
+  if (!digest) value.refuse(kHexFingerprint);
+  return *digest;
+}
+
+DataMark data_mark_from(const DocumentValue& data) {
+  DataMark mark;
+  for_each_count(mark, [&](const char* key, std::uint64_t& count) { count = data[key].count(); });
+  for_each_digest(mark, [&](const char* key, std::uint64_t& digest) { digest = digest_from(data[key]); });
+  return mark;
+}
+
 Manifest manifest_from(const DocumentValue& manifest) {
   Manifest result;
   CheckpointInfo& info = result.info;
@@ -205,6 +234,8 @@ Manifest manifest_from(const DocumentValue& manifest) {
   if (const auto loss = manifest.find(kValLoss)) info.val_loss = loss->number();
   if (const auto seconds = manifest.find(kDecaySeconds))
     info.decay_seconds = seconds->number({.least = 0, .above = true}, "a time");
+  if (const auto digest = manifest.find(kTokenizerDigest)) info.tokenizer_digest = digest_from(*digest);
+  if (const auto data = manifest.find(kData)) info.data = data_mark_from(*data);
   for (const auto& [library, version] : manifest["versions"].members()) info.versions[library] = version.text();
   info.model = model_from(manifest["model"]);
   info.config_toml = manifest["config"].text();
@@ -254,6 +285,13 @@ std::string to_json(const Manifest& manifest) {
       .add("dtype", to_string(info.dtype));
   if (info.val_loss) json.add(kValLoss, *info.val_loss);
   if (info.decay_seconds > 0) json.add(kDecaySeconds, info.decay_seconds);
+  if (info.tokenizer_digest) json.add(kTokenizerDigest, hex_fingerprint(*info.tokenizer_digest));
+  if (info.data) {
+    JsonObject data;
+    for_each_count(*info.data, [&](const char* key, std::uint64_t count) { data.add(key, count); });
+    for_each_digest(*info.data, [&](const char* key, std::uint64_t digest) { data.add(key, hex_fingerprint(digest)); });
+    json.add(kData, data);
+  }
   json.add("versions", info.versions)
       .add("model", model_json(info.model))
       .add("files", files)

@@ -20,8 +20,18 @@ namespace weft::train {
 /// The fix where a checkpoint can't be read.
 inline constexpr const char* kUseAnother = "use another checkpoint of the run";
 
+/// What tells the data of a run from other data. Of token files and texts, as far as they are read; collisions aside.
+struct DataMark {
+  std::uint64_t files = 0, last_tokens = 0;  // number of files to train on, and tokens of the last one
+  std::uint64_t digest = 0;                  // of their tokens, those held out of them too
+  std::uint64_t val_digest = 0;              // of the tokens of files that are held out whole
+  std::uint64_t split = 0;                   // of both, and of which tokens are held out
+
+  friend bool operator==(const DataMark&, const DataMark&) = default;
+};
+
 /// A checkpoint's description of itself; together with the arrays, all data from which a run continues. The data
-/// position follows from the step (see BatchPlan), and Philox has no state.
+/// position follows from the tokens seen (see BatchPlan), and Philox has no state.
 struct CheckpointInfo {
   std::int64_t step = 0;  // steps done; the first step to run next
   std::uint64_t seed = 42;
@@ -34,7 +44,9 @@ struct CheckpointInfo {
   std::vector<text::TokenizerFile> tokenizer = {};  // to be written; found by load_tokenizer() in the folder
   std::string base = {};  // below adapters: the init-from of the run that began with them; empty without adapters
   std::optional<double> val_loss = {};  // held-out loss of this step, of runs that keep the best checkpoint
-  double decay_seconds = 0;             // that time limits have taken from the learning rate's decay; see TimeLimit
+  std::optional<std::uint64_t> tokenizer_digest = {};  // of the ids it reads (text::TokenizerFacts), if it is known
+  std::optional<DataMark> data = {};                   // none in checkpoints of older builds
+  double decay_seconds = 0;  // that time limits have taken from the learning rate's decay; see TimeLimit
 };
 
 /// A stored shard: elements [range_begin, range_end), counted row-major, of the block [block_begin, block_end) of a

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -69,6 +70,15 @@ bool is_buffer(std::string_view name, ops::Family family) {
   return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
 }
 
+/// Integers would load as numbers, though quantized weights mean others.
+void expect_floats(const SafetensorsFile& file, const StoredTensorInfo& tensor) {
+  constexpr std::array<std::string_view, 3> kFloats = {"F32", "BF16", "F16"};
+  if (std::ranges::find(kFloats, tensor.type.name) != kFloats.end()) return;
+  throw UserError(fmt::format("{}: tensor '{}' has dtype {}", in_quotes(file.path()), tensor.name, tensor.type.name),
+                  "weights in F32, BF16 or F16",
+                  "quantized weights aren't read: give the model as it was before it was quantized");
+}
+
 struct Located {
   const SafetensorsFile* file = nullptr;
   const StoredTensorInfo* tensor = nullptr;
@@ -84,6 +94,7 @@ class WeightFiles {
       for (const StoredTensorInfo& tensor : file.tensors()) {
         const std::string name = canonical(tensor.name, family);
         if (is_buffer(name, family)) continue;
+        expect_floats(file, tensor);
         if (!tensors_.emplace(name, Located{&file, &tensor}).second) {
           throw UserError(fmt::format("{} holds tensor '{}' a second time", in_quotes(shard), name), "each once",
                           "leave one of the files out");
@@ -139,7 +150,8 @@ void expect_equal(const Located& head, const Located& embedding) {
   if (equal) return;
   throw UserError(fmt::format("{}: tensor '{}' differs from '{}'", in_quotes(head.file->path()), head.tensor->name,
                               embedding.tensor->name),
-                  "equal tensors, because the model ties them", "set model.tied to false");
+                  "equal tensors, because the model ties them",
+                  "set \"tie_word_embeddings\" to false in config.json beside it: then both count");
 }
 
 // The end of a module's name that tells it from all others: "q_proj". GPT-2 has a c_proj in attention and one in the

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "train/config/config_table.h"
 #include "train/config/key_kinds.h"
+#include "train/config/other_names.h"
 #include "train/config/path_list.h"
 
 namespace weft::train {
@@ -67,6 +68,36 @@ std::vector<Member> members_of(std::string_view text, std::string_view where, co
   return members;
 }
 
+double parse_seconds(std::string_view value, std::string_view where, double least, double most) {
+  constexpr std::array<std::pair<std::string_view, double>, 10> kUnits = {{{"s", 1},
+                                                                           {"sec", 1},
+                                                                           {"seconds", 1},
+                                                                           {"m", 60},
+                                                                           {"min", 60},
+                                                                           {"minutes", 60},
+                                                                           {"h", 3600},
+                                                                           {"hours", 3600},
+                                                                           {"d", 86400},
+                                                                           {"days", 86400}}};
+  const std::size_t digits = std::min(value.find_first_not_of("0123456789."), value.size());
+  const auto number = number_in<double>(value.substr(0, digits));
+  std::string_view unit = value.substr(digits);
+  unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
+  const auto* const known = std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
+  if (number && known != kUnits.end()) {
+    throw UserError(fmt::format("{} = \"{}\" has a unit", where, value), "a number of seconds",
+                    fmt::format("write {}", *number * known->second));
+  }
+  return parse_number<double>(value, where, least, most);
+}
+
+ConfigKey seconds_key(std::string name, std::string help, double RunConfig::*field, double least, double most) {
+  return parsed_key(
+      std::move(name), ValueKind::number, "number", std::move(help), field,
+      [=](std::string_view value, std::string_view where) { return parse_seconds(value, where, least, most); },
+      [](double value) { return fmt::format("{}", value); });
+}
+
 std::string key_in_place_of(std::string_view name) {
   const FormerKey* former = former_key(table_name(name));
   return former == nullptr ? "" : std::string(former->now);
@@ -82,9 +113,9 @@ const ConfigKey& find_key(std::string_view key, std::string_view source) {
   }
   std::vector<std::string> names;
   for (const ConfigKey& known : table) names.push_back(known.name);
-  const std::string nearest = nearest_name(name, names);
+  const std::string meant = suggestion(name, names);
   throw UserError(fmt::format("{}: unknown key \"{}\"", source, key), "",
-                  nearest.empty() ? "`weft train --help` lists the keys" : fmt::format("did you mean {}?", nearest));
+                  meant.empty() ? "`weft train --help` lists the keys" : fmt::format("did you mean {}?", meant));
 }
 
 std::string_view title_of(KeyGroup group) {

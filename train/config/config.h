@@ -1,6 +1,7 @@
 // The configuration of a run, with one table of keys for TOML files, command-line flags and --dump-config.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -44,6 +45,10 @@ enum class Packing : std::uint8_t { wrapped, documents };
 inline constexpr const char* kCustomModel = "custom";
 /// A value of `resume`: the newest checkpoint of run-dir, or a new run if there is none.
 inline constexpr std::string_view kResumeAuto = "auto";
+
+/// What may differ from a saved run only if the user says so.
+inline constexpr std::array<std::string_view, 6> kAcceptable = {"data",    "val-data", "val-split",
+                                                                "seq-len", "packing",  "tokenizer"};
 
 struct RunConfig {
   // model
@@ -114,22 +119,27 @@ struct RunConfig {
   Schedule schedule = Schedule::cosine;
   float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
   // evaluation, checkpoints, traces
-  std::int64_t eval_every = 0;      // steps; 0: only at the end
-  std::int64_t eval_sequences = 0;  // held-out sequences at most, over all ranks; 0: all of the held-out tokens
-  bool save = true;                 // false: no checkpoint at all, for measurements
-  std::int64_t save_every = 0;      // steps; 0: only at the end
-  std::int64_t keep_last = 3;       // checkpoints; 0: all
-  std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it are always kept; 0: none
-  bool keep_best = false;           // a checkpoint after each evaluation with the lowest loss; the newest stays
-  std::int64_t trace_steps = 3;     // the last steps kept in trace.json; 0: none
-  bool metrics_csv = false;         // metrics.csv too
-  bool tensorboard = false;         // event files of TensorBoard too
-  std::string resume;               // a run or checkpoint folder; "auto": run_dir's newest, or a new run
-  std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
+  std::int64_t eval_every = 0;  // steps; 0: only at the end
+  /// Held-out sequences at most, over all ranks; 0: all of the held-out tokens; −1: run_training() chooses.
+  std::int64_t eval_sequences = -1;
+  std::int64_t log_every = 0;     // steps between lines of progress in logs; 0: by time
+  std::int64_t sample_every = 0;  // steps between samples of text; 0: only at the end, of a model of bytes
+  bool save = true;               // false: no checkpoint at all, for measurements
+  std::int64_t save_every = 0;    // steps; 0: only at the end
+  std::int64_t keep_last = 3;     // checkpoints; 0: all
+  std::int64_t keep_every = 0;    // checkpoints of steps that are multiples of it are always kept; 0: none
+  bool keep_best = false;         // a checkpoint after each evaluation with the lowest loss; the newest stays
+  std::int64_t trace_steps = 3;   // the last steps kept in trace.json; 0: none
+  bool metrics_csv = false;       // metrics.csv too
+  bool tensorboard = false;       // event files of TensorBoard too
+  std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest, or a new run
+  std::string init_from;          // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
   // not settings
-  graph::PipelineChunks policy_chunks;       // what the policy wants: resolve() knows it
-  ops::PipelineLayout pipeline;              // of grid.pipe, stages and pipe_chunks: fill_in() makes it
-  std::string model_folder;                  // of Hugging Face, whose sizes the key `model` gave; for messages
+  graph::PipelineChunks policy_chunks;  // what the policy wants: resolve() knows it
+  ops::PipelineLayout pipeline;         // of grid.pipe, stages and pipe_chunks: fill_in() makes it
+  std::string model_folder;             // of Hugging Face, whose sizes the key `model` gave; for messages
+  /// Of kAcceptable: the differences from a saved run with which it may go on. Not a key, so that no file accepts one.
+  std::set<std::string, std::less<>> accepted;
   std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
   std::vector<std::string> warnings;         // of fill_in(), for a person to read
 };

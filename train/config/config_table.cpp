@@ -36,10 +36,10 @@ void add_run(std::vector<ConfigKey>& all) {
                    [](RunConfig& config, const RunConfig&) { config.steps = config.epochs > 0 ? 0 : config.steps; }),
        number_key("seed", "the seed of the initial weights, of the order of the data and of dropout", &RunConfig::seed,
                   0, 9.0e18),
-       number_key("max-time",
-                  "end the run after this many seconds, with its evaluation, its checkpoint and the decay of its "
-                  "learning rate; an evaluation that takes longer is cut short; 0: no limit",
-                  &RunConfig::max_time, 0, 1e9)});
+       seconds_key("max-time",
+                   "end the run after this many seconds, with its evaluation, its checkpoint and the decay of its "
+                   "learning rate; an evaluation that takes longer is cut short; 0: no limit",
+                   &RunConfig::max_time, 0, 1e9)});
 }
 
 void add_grid(std::vector<ConfigKey>& all) {
@@ -140,9 +140,9 @@ void add_products(std::vector<ConfigKey>& all) {
            {{"auto", std::nullopt}, {"fp32", PackedUnit::f32}, {"pairs", PackedUnit::pairs}, {"amx", PackedUnit::amx}},
            &RunConfig::bf16_products)});
   add(all, KeyGroup::run,
-      {number_key("watchdog", "end the run after this many seconds without progress; 0: never", &RunConfig::watchdog, 0,
-                  1e9),
-       number_key(
+      {seconds_key("watchdog", "end the run after this many seconds without progress; 0: never", &RunConfig::watchdog,
+                   0, 1e9),
+       seconds_key(
            "peer-timeout",
            "with communicator nccl: seconds that a rank waits for the others at a start and at a first collective",
            &RunConfig::peer_timeout, 1, 1e9),
@@ -241,8 +241,19 @@ void add_records(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::run,
       {number_key("eval-every", "steps between evaluations; 0: only at the end", &RunConfig::eval_every, 0, kMany),
        number_key("eval-sequences",
-                  "evaluate at most this many held-out sequences, over all ranks; 0: all of the held-out tokens",
-                  &RunConfig::eval_sequences, 0, kMany),
+                  "evaluate at most this many held-out sequences, over all ranks; 0: all of the held-out tokens; -1: "
+                  "all, or in training as many as a minute or 5 % of the run's time, whichever is more, is enough for",
+                  &RunConfig::eval_sequences, -1, kMany),
+       number_key(
+           "log-every",
+           "steps between lines of progress in log.txt and where the console is no terminal; 0: a line every ten "
+           "seconds",
+           &RunConfig::log_every, 0, kMany),
+       number_key(
+           "sample-every",
+           "steps between texts that the model writes, with the tokenizer of its data or weights; 0: only at the "
+           "end, of a model of bytes",
+           &RunConfig::sample_every, 0, kMany),
        boolean_key("save", "write checkpoints; --no-save: none at all, for measurements", &RunConfig::save),
        number_key("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
        number_key("keep-last", "how many of the newest checkpoints to keep; 0: all", &RunConfig::keep_last, 0, kMany),

@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
+#include "train/config/other_names.h"
 
 namespace weft::train {
 
@@ -80,6 +81,11 @@ ConfigKey number_key(std::string name, std::string help, Value Config::*field, d
       [](Value value) { return fmt::format("{}", value); });
 }
 
+/// A number of seconds, which a person may write with a unit: the refusal says the number to write. Throws UserError.
+double parse_seconds(std::string_view value, std::string_view where, double least, double most);
+
+ConfigKey seconds_key(std::string name, std::string help, double RunConfig::*field, double least, double most);
+
 template <class Field>
 ConfigKey text_key(std::string name, std::string help, Field field) {
   return parsed_key(
@@ -125,7 +131,8 @@ Value value_of_word(const std::vector<Word<Value>>& accepted, std::string_view w
     if (each.name == meant) return each.value;
     names.push_back(each.name);
   }
-  const std::string nearest = nearest_name(word, names);
+  const std::string other(word_meant_by(word));
+  const std::string nearest = std::ranges::count(names, other) > 0 ? other : nearest_name(word, names);
   const bool is_switch = names.size() == 2 && std::ranges::count(names, "on") > 0;
   throw UserError(fmt::format("{} = \"{}\" is unknown", where, word),
                   is_switch ? kSwitchWords : "one of " + join(names),

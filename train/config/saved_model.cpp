@@ -14,6 +14,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_part.h"
 #include "train/checkpoint/hf_config.h"
+#include "train/checkpoint/weights.h"
 #include "train/config/config_table.h"
 
 namespace weft::train {
@@ -170,7 +171,9 @@ SavedModel read_saved_model(const fs::path& path) {
   constexpr const char* kExpected =
       "a run or checkpoint folder of Weft, or a folder of Hugging Face with config.json and model.safetensors";
   if (const fs::path newest = inside_run(path); is_checkpoint(newest)) {
-    CheckpointInfo info = read_manifest(newest).info;
+    Manifest manifest = read_manifest(newest);
+    verify_settings(newest, manifest);
+    CheckpointInfo info = std::move(manifest.info);
     const ops::ModelConfig model = info.model;
     const DType dtype = info.dtype;
     return {newest, std::move(info), model, dtype};
@@ -215,6 +218,22 @@ void take_saved_model(RunConfig& config) {
   config.model = saved.model;
   config.model_name = config.model.name = named_or_custom(saved.model);
   if (resumes) take_run_settings(config, *saved.checkpoint);
+  if (!saved.checkpoint && is_there(config_beside(from).parent_path() / kAdapterConfigFile)) {
+    config.warnings.push_back(
+        fmt::format("{} has an adapter beside the model, which isn't read: merge it first, with "
+                    "peft's merge_and_unload()",
+                    in_quotes(from)));
+  }
+}
+
+std::optional<RunConfig> stored_config(const CheckpointInfo& info) {
+  RunConfig config;
+  try {
+    load_toml_text(config, info.config_toml, "the configuration of a checkpoint");
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+  return config;
 }
 
 RunConfig config_to_resume(const std::string& resume, std::span<const Setting> over) {

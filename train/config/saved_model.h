@@ -27,8 +27,8 @@ std::optional<std::filesystem::path> checkpoint_of(const SavedModel& saved);
 std::string name_of(const SavedModel& saved);
 
 /// `path`: a run folder (its newest checkpoint counts), a checkpoint folder, a folder of Hugging Face, or a
-/// .safetensors file with a config.json beside it. Throws UserError on anything else, and on models that Weft doesn't
-/// compute (see read_hf_config).
+/// .safetensors file with a config.json beside it. Throws UserError on anything else, on models that Weft doesn't
+/// compute (see read_hf_config), and on a checkpoint whose config.json or tokenizer was damaged.
 SavedModel read_saved_model(const std::filesystem::path& path);
 
 /// The checkpoint from which a run continues: `resume`, or with "auto" the newest of run-dir if there is one. Throws
@@ -47,6 +47,10 @@ std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& confi
 ///
 /// Where the key `model` names a folder with weights and nothing loads them, config.warnings says so.
 void take_saved_model(RunConfig& config);
+
+/// The configuration of the run that wrote a checkpoint; nullopt where an older build stored keys that mean something
+/// else by now.
+std::optional<RunConfig> stored_config(const CheckpointInfo& info);
 
 /// The configuration of the run that `resume` names, as the base of a command line that gives no file: the run's own,
 /// without the settings that only concern its start. `run-dir` becomes the run's folder. `over`: see load_toml_text().

@@ -30,6 +30,10 @@ std::uint64_t word(std::uint64_t seed, std::uint32_t epoch, std::uint32_t site, 
   return (std::uint64_t{block[0]} << 32) | block[1];
 }
 
+std::uint64_t learnt_targets(const TokenStream& stream, const TokenWindow& window) {
+  return stream.learnt(window.begin + 1, std::min(window.begin + window.tokens + 1, stream.size()));
+}
+
 }  // namespace
 
 std::uint64_t permuted(std::uint64_t index, std::uint64_t size, std::uint64_t seed, std::uint32_t epoch) {
@@ -76,8 +80,16 @@ TokenWindow BatchPlan::window(std::uint64_t sequence) const {
   return {phase + seq_len_ * index, seq_len_};
 }
 
+std::uint64_t BatchPlan::sequences_without_target(const TokenStream& stream) const {
+  if (stream.learnt(0, stream.size()) == stream.size()) return 0;
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < windows_; ++i) count += learnt_targets(stream, window(i)) == 0 ? 1 : 0;
+  return count;
+}
+
 BatchLoader::BatchLoader(const TokenStream& stream, const BatchPlan& plan, const BatchShare& share,
-                         std::int64_t first_step, std::optional<GoldfishMask> mask)
+                         std::int64_t first_step, std::optional<GoldfishMask> mask,
+                         std::optional<std::uint64_t> first_sequence)
     : stream_(stream),
       plan_(plan),
       share_(share),
@@ -89,6 +101,9 @@ BatchLoader::BatchLoader(const TokenStream& stream, const BatchPlan& plan, const
   for (auto& slot : tokens_) slot.resize(size);
   for (auto& slot : targets_) slot.resize(size);
   for (auto& slot : document_starts_) slot.resize(stream.has_documents() ? size : 0);
+  if (first_sequence) {
+    sequence_of_step_0_ = *first_sequence - static_cast<std::uint64_t>(first_step * share.sequences() * share.ranks);
+  }
   start(first_step);
 }
 
@@ -142,7 +157,7 @@ void BatchLoader::fill(std::int64_t step) {
   const auto length = static_cast<std::size_t>(plan_.seq_len());
   const auto own = static_cast<std::uint64_t>(share_.sequences());
   const std::uint64_t all = own * static_cast<std::uint64_t>(share_.ranks);
-  const std::uint64_t first = static_cast<std::uint64_t>(step) * all;
+  const std::uint64_t first = sequence_of_step_0_ + static_cast<std::uint64_t>(step) * all;
   const std::uint64_t begin = static_cast<std::uint64_t>(share_.rank) * own;
   counted_[slot] = 0;
   for (std::uint64_t i = 0; i < all; ++i) {
@@ -160,9 +175,7 @@ void BatchLoader::fill(std::int64_t step) {
 
 std::int64_t BatchLoader::counted_by_others(std::uint64_t sequence) {
   if (mask_) return read(sequence, other_targets_, other_starts_);
-  const TokenWindow window = plan_.window(sequence);
-  const std::uint64_t end = std::min(window.begin + window.tokens + 1, stream_.size());
-  return static_cast<std::int64_t>(stream_.learnt(window.begin + 1, end));
+  return static_cast<std::int64_t>(learnt_targets(stream_, plan_.window(sequence)));
 }
 
 Batch BatchLoader::next(std::int64_t step) {

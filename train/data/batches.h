@@ -53,6 +53,8 @@ class BatchPlan {
   std::uint64_t windows_per_epoch() const { return windows_; }
   /// The tokens that sequence number `sequence` reads.
   TokenWindow window(std::uint64_t sequence) const;
+  /// The sequences of the first epoch none of whose targets is learnt.
+  std::uint64_t sequences_without_target(const TokenStream& stream) const;
 
  private:
   std::uint64_t seq_len_, seed_, windows_, phases_;
@@ -82,9 +84,11 @@ struct Batch {
 class BatchLoader {
  public:
   /// `stream` must outlive the loader. The thread starts at once, with `first_step`. With a mask, each rank reads the
-  /// sequences of all ranks, to count the step's targets without a message.
+  /// sequences of all ranks, to count the step's targets without a message. `first_sequence`: of the first step, after
+  /// steps of other sizes; without it all steps before had this share.
   BatchLoader(const TokenStream& stream, const BatchPlan& plan, const BatchShare& share, std::int64_t first_step,
-              std::optional<GoldfishMask> mask = std::nullopt);
+              std::optional<GoldfishMask> mask = std::nullopt,
+              std::optional<std::uint64_t> first_sequence = std::nullopt);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
@@ -108,6 +112,7 @@ class BatchLoader {
   const BatchPlan plan_;
   const BatchShare share_;
   const std::optional<GoldfishMask> mask_;
+  std::uint64_t sequence_of_step_0_ = 0;  // counted on from there modulo 2^64, as steps before may have been larger
   std::array<std::vector<std::int32_t>, 2> tokens_, targets_, document_starts_;
   std::array<std::int64_t, 2> counted_ = {};
   std::vector<std::int32_t> window_;                        // seq_len + 1 tokens, the thread's own

@@ -35,6 +35,8 @@ constexpr std::array kForeignKinds = {
     ForeignKind{"a Parquet file", "PAR1"sv, "", kWriteText},
     ForeignKind{"a Parquet file", "", ".parquet", kWriteText},
     ForeignKind{"an HDF5 file", "\x89HDF\r\n\x1a\n"sv, "", kWriteText},
+    ForeignKind{"a pointer of Git LFS", "version https://git-lfs.github.com/spec/"sv, "",
+                "get the file that it stands for: git lfs pull"},
     ForeignKind{"a JSON file", "", ".json", kWriteText},
     ForeignKind{"a JSON file", "", ".jsonl", kWriteText},
     ForeignKind{"a JSON file", "", ".ndjson", kWriteText},
@@ -43,7 +45,23 @@ constexpr std::array kForeignKinds = {
     ForeignKind{"a Zstandard file", "\x28\xb5\x2f\xfd"sv, "", kUnpack},
     ForeignKind{"an xz file", "\xfd\x37zXZ\0"sv, "", kUnpack},
     ForeignKind{"a zip archive", "PK\x03\x04"sv, "", kUnpack},
+    ForeignKind{"a 7z archive", "7z\xbc\xaf\x27\x1c"sv, "", kUnpack},
+    ForeignKind{"an LZ4 file", "\x04\x22\x4d\x18"sv, "", kUnpack},
 };
+
+/// Text of two bytes a character, with the mark of their order or without it. Ids in a token file may look so.
+bool is_utf16(std::string_view head, const std::filesystem::path& path) {
+  if (path.extension() == ".bin" || head.size() < 4) return false;
+  if (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff")) return true;
+  const std::string_view begin = head.substr(0, std::min<std::size_t>(head.size() / 2 * 2, 64));
+  const auto is_zero = [&](std::size_t from) {
+    for (std::size_t i = from; i < begin.size(); i += 2) {
+      if (begin[i] != 0 || begin[i ^ 1U] <= 0) return false;
+    }
+    return true;
+  };
+  return is_zero(0) || is_zero(1);
+}
 
 /// Arrow's stream format, in which Hugging Face keeps data sets: a message of a length that is a multiple of 8, and in
 /// it the offset of its table.
@@ -82,10 +100,20 @@ bool is_json(std::string_view text, bool cut) {
 std::optional<ForeignKind> foreign_kind(const InputFile& file) {
   const std::vector<std::byte> head = head_of(file);
   const std::string_view bytes(reinterpret_cast<const char*>(head.data()), head.size());
-  const auto known = std::ranges::find_if(kForeignKinds, [&](const ForeignKind& kind) {
-    return kind.begin.empty() ? file.path().extension() == kind.ending : bytes.starts_with(kind.begin);
+  // The content tells more than the name: a pointer of Git LFS has the name of what it stands for.
+  const auto by_content = std::ranges::find_if(
+      kForeignKinds, [&](const ForeignKind& kind) { return !kind.begin.empty() && bytes.starts_with(kind.begin); });
+  if (by_content != kForeignKinds.end()) return *by_content;
+  if (bytes.starts_with("BZh") && bytes.substr(4).starts_with("1AY&SY")) {
+    return ForeignKind{"a bzip2 file", "", "", kUnpack};
+  }
+  if (is_utf16(bytes, file.path())) {
+    return ForeignKind{"UTF-16", "", "", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > text.txt"};
+  }
+  const auto by_name = std::ranges::find_if(kForeignKinds, [&](const ForeignKind& kind) {
+    return !kind.ending.empty() && file.path().extension() == kind.ending;
   });
-  if (known != kForeignKinds.end()) return *known;
+  if (by_name != kForeignKinds.end()) return *by_name;
   if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", "", "", kWriteText};
   if (is_safetensors(bytes))
     return ForeignKind{"a safetensors file", "", "", "give weights as --init-from; data is text or ids"};
@@ -98,12 +126,6 @@ std::optional<ForeignKind> foreign_kind(const InputFile& file) {
 }
 
 }  // namespace
-
-bool is_data_set_name(const std::filesystem::path& path) {
-  return std::ranges::any_of(kForeignKinds, [&](const ForeignKind& kind) {
-    return !kind.ending.empty() && kind.ending != ".json" && path.extension() == kind.ending;
-  });
-}
 
 std::vector<std::byte> head_of(const InputFile& file) {
   std::vector<std::byte> head(std::min<std::uint64_t>(file.size(), kKindBytes));
@@ -118,9 +140,13 @@ void refuse_foreign_kind(const InputFile& file) {
 void refuse_no_text(const InputFile& file, bool json) {
   const auto kind = foreign_kind(file);
   if (!kind || kind->name == "a gzip file") return;
+  constexpr const char* kExpected = "text or JSON lines, plain or packed with gzip";
+  if (kind->name != "a JSON file") refuse(file, *kind, kExpected);
   const auto ending = file.path().extension();
-  if (json ? kind->name == "a JSON file" : ending == ".jsonl" || ending == ".ndjson") return;
-  refuse(file, *kind, "text or JSON lines, plain or packed with gzip");
+  if (json || ending == ".jsonl" || ending == ".ndjson") return;
+  refuse(file,
+         {kind->name, "", "", "name it x.jsonl if each line is an object; jq -c '.[]' FILE makes lines of a list"},
+         kExpected);
 }
 
 }  // namespace weft::train

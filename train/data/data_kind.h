@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <vector>
 
 #include "base/files/input_file.h"
@@ -14,12 +13,11 @@ namespace weft::train {
 std::vector<std::byte> head_of(const InputFile& file);
 
 /// Throws UserError, naming the file and its kind, unless it is text, ids, or bytes of an unknown kind. Known are
-/// NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON lines, safetensors, and compressed files.
+/// NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON lines, safetensors, text in UTF-16, Git LFS's pointers, and
+/// compressed files.
 void refuse_foreign_kind(const InputFile& file);
-/// The same where texts may be packed with gzip, and be JSON lines: those with their name, or, if `json`, any JSON.
+/// The same where texts may be packed with gzip, and be JSON lines: those with their name, or, if `json`, any JSON;
+/// their lines tell their form.
 void refuse_no_text(const InputFile& file, bool json);
-
-/// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet".
-bool is_data_set_name(const std::filesystem::path& path);
 
 }  // namespace weft::train

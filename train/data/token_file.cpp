@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "base/files/document.h"
 #include "base/hash.h"
 #include "text/corpus/token_file_writer.h"
+#include "text/tokenizer.h"
 
 namespace weft::train {
 namespace {
@@ -183,6 +185,9 @@ TokenEncoding bare_width(const InputFile& file, const IdScan& scan, TokenWidth t
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kTens = 10;
+constexpr const char* kDescriptionFormat = "\"weft tokens\"";
+constexpr const char* kOneTokenizer =
+    "tokenize all texts with that tokenizer; or --accept tokenizer where both give the same ids";
 constexpr std::size_t kMostDocuments = std::size_t{1} << 30;
 
 /// Calls take(root) with a description, once it is that of the file.
@@ -201,6 +206,44 @@ std::uint64_t number_from(const DocumentValue& item, std::uint64_t least, std::u
   const std::uint64_t number = item.count();
   if (number < least || number > most) item.refuse(fmt::format("a number from {} to {}", least, most));
   return number;
+}
+
+void expect_width_and_documents(const CheckedTokens& file, const DocumentValue& root) {
+  const std::string name = in_quotes(file.part.file->path());
+  const char* width = file.part.encoding == TokenEncoding::u32 ? "u32" : "u16";
+  if (const auto told = root.given("width"); told && told->text() != width) {
+    told->refuse(fmt::format("{}, the width of ids in {}", width, name));
+  }
+  const auto documents = root.given("documents"), begins = root.given("document_begins");
+  if (!documents || !begins || documents->count() == begins->items().size()) return;
+  documents->refuse(fmt::format("{}, the number of document_begins", begins->items().size()));
+}
+
+/// Of the first and the last document, which shows that ids and description belong together.
+void expect_separators(const CheckedTokens& file, const DocumentValue& root, std::int32_t separator) {
+  const auto begins = root.given("document_begins");
+  const std::vector<DocumentValue> places = begins ? begins->items() : std::vector<DocumentValue>{};
+  if (places.empty()) return;
+  TokenStream stream;
+  stream.append(file.part);
+  for (const DocumentValue& place : {places.front(), places.back()}) {
+    const std::uint64_t at = number_from(place, 0, file.part.count - 1);
+    if (stream.at(at) == separator) continue;
+    place.refuse(fmt::format("the place of a separator, {}: token {} of {} is {}", separator, at,
+                             in_quotes(file.part.file->path()), stream.at(at)));
+  }
+}
+
+std::vector<text::IdRange> ignored_ranges(const CheckedTokens& file, const DocumentValue& root) {
+  std::vector<text::IdRange> ranges;
+  const auto list = root.find(text::kIgnoredRanges);
+  if (!list) return ranges;
+  for (const DocumentValue& item : list->items()) {
+    const std::vector<DocumentValue> ends = item.items(2, "[begin, end]");
+    const std::uint64_t begin = number_from(ends[0], ranges.empty() ? 0 : ranges.back().end, file.part.count);
+    ranges.push_back({begin, number_from(ends[1], begin, file.part.count)});
+  }
+  return ranges;
 }
 
 }  // namespace
@@ -248,23 +291,74 @@ std::vector<std::uint64_t> document_begins(const CheckedTokens& file, const std:
   return begins;
 }
 
-std::vector<text::IdRange> ignored_ranges(const CheckedTokens& file) {
+TokenDescription description_of(const CheckedTokens& file) {
+  TokenDescription described;
+  if (file.part.encoding == TokenEncoding::bytes) {
+    static const text::ByteTokenizer bytes;
+    described.tokenizer = bytes.facts().digest;
+    return described;
+  }
   std::error_code error;
-  const fs::path description = text::description_path(file.part.file->path());
-  if (file.part.encoding == TokenEncoding::bytes || !fs::is_regular_file(description, error)) return {};
-  const MappedFile mapped(description);
-  const std::string_view text = mapped.text();
-  // Most files have none, and their lists of documents are long.
-  if (text.find(fmt::format("\"{}\":", text::kIgnoredRanges)) == std::string_view::npos) return {};
-  std::vector<text::IdRange> ranges;
-  read_description(file, text, [&](const DocumentValue& root) {
-    for (const DocumentValue& item : root[text::kIgnoredRanges].items()) {
-      const std::vector<DocumentValue> ends = item.items(2, "[begin, end]");
-      const std::uint64_t begin = number_from(ends[0], ranges.empty() ? 0 : ranges.back().end, file.part.count);
-      ranges.push_back({begin, number_from(ends[1], begin, file.part.count)});
+  const fs::path path = text::description_path(file.part.file->path());
+  if (!fs::is_regular_file(path, error)) return described;
+  const MappedFile mapped(path);
+  // A file of another program that has this name tells nothing.
+  if (mapped.text().find(kDescriptionFormat) == std::string_view::npos) return described;
+  read_description(file, mapped.text(), [&](const DocumentValue& root) {
+    expect_width_and_documents(file, root);
+    if (const auto tokenizer = root.given("tokenizer")) {
+      const DocumentValue digest = (*tokenizer)["digest"];
+      described.tokenizer = parse_hex_fingerprint(digest.text());
+      if (!described.tokenizer) digest.refuse(kHexFingerprint);
     }
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (const auto size = root.given("vocabulary"))
+      described.vocabulary = static_cast<std::int32_t>(size->integer(1, kMost));
+    if (const auto separator = root.given("separator")) {
+      described.separator = static_cast<std::int32_t>(separator->integer(0, described.vocabulary.value_or(kMost) - 1));
+      expect_separators(file, root, *described.separator);
+    }
+    described.ignored = ignored_ranges(file, root);
   });
-  return ranges;
+  return described;
+}
+
+std::optional<std::uint64_t> one_tokenizer(std::span<const CheckedTokens> files,
+                                           const std::optional<ExpectedTokenizer>& expected, bool accepts_others,
+                                           std::vector<std::string>& notes) {
+  std::optional<ExpectedTokenizer> known = expected;
+  const CheckedTokens* first = nullptr;  // of those that tell
+  std::size_t untold = 0;
+  for (const CheckedTokens& file : files) {
+    const TokenDescription& described = file.described;
+    const std::string name = in_quotes(file.part.file->path());
+    if (!described.tokenizer) {
+      ++untold;
+      continue;
+    }
+    if (!known) known = {*described.tokenizer, described.vocabulary, name};
+    if (accepts_others) continue;
+    if (*described.tokenizer != known->digest) {
+      throw UserError(fmt::format("{} has ids of the tokenizer {}", name, hex_fingerprint(*described.tokenizer)),
+                      fmt::format("ids of {}, the tokenizer of {}", hex_fingerprint(known->digest), known->named),
+                      kOneTokenizer);
+    }
+    if (described.vocabulary && known->vocabulary && *described.vocabulary != *known->vocabulary) {
+      throw UserError(fmt::format("{} has a vocabulary of {}", name, *described.vocabulary),
+                      fmt::format("{}, as {}", *known->vocabulary, known->named), kOneTokenizer);
+    }
+    if (first == nullptr) first = &file;
+    if (described.separator == first->described.separator) continue;
+    const auto text = [](const auto& separator) { return separator ? fmt::format("{}", *separator) : "none"; };
+    throw UserError(fmt::format("{} has the separator {}", name, text(described.separator)),
+                    fmt::format("{}, as {}", text(first->described.separator), in_quotes(first->part.file->path())),
+                    "tokenize all texts with one --separator");
+  }
+  if (known && untold > 0) {
+    notes.push_back(fmt::format("{} of {} files don't tell their tokenizer, so it isn't compared with {}, that of {}",
+                                untold, files.size(), hex_fingerprint(known->digest), known->named));
+  }
+  return known ? std::optional(known->digest) : std::nullopt;
 }
 
 bool is_held_out_document(std::uint64_t number, std::uint64_t documents) {

@@ -83,7 +83,7 @@ FileSet single_file(const fs::path& path) {
 /// A data set is often a card and folders of files; training on the card alone is never meant.
 void refuse_data_set(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (!entry.is_regular_file() || !is_data_set_name(entry.path())) continue;
+    if (!entry.is_regular_file() || !text::is_data_set_name(entry.path())) continue;
     throw UserError(fmt::format("the folder {} holds {}, a file of a data set", in_quotes(folder.parent_path()),
                                 (folder.filename() / entry.path().filename()).string()),
                     "regular files of text or tokens, not in subfolders",
@@ -110,15 +110,20 @@ void add_file_with_content(const fs::path& path, FileSet& set, std::vector<std::
 
 FileSet folder_files(const fs::path& folder, std::vector<std::string>& notes) {
   std::vector<fs::path> paths;
+  bool has_folders = false;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.is_symlink()) continue;
     if (entry.is_directory()) {
+      has_folders = true;
       refuse_data_set(entry.path());
       notes.push_back(entry.path().filename().string() + ": left out, it is a folder");
     }
     if (entry.is_regular_file() && !is_description(entry.path())) paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
+  for (const fs::path& card : text::take_cards(paths, has_folders)) {
+    notes.push_back(card.filename().string() + ": left out, it describes the data set");
+  }
   allow_many_files();
   FileSet set;
   set.several = true;
@@ -238,7 +243,7 @@ std::vector<CheckedTokens> check_files(const std::string& named, const FileSet& 
       continue;
     }
     CheckedTokens tokens = set.text ? std::move(text.tokens) : check_token_file(file, options.width, options.vocab);
-    tokens.ignored = ignored_ranges(tokens);
+    tokens.described = description_of(tokens);
     const auto equal = std::ranges::find_if(checked, [&](const CheckedTokens& other) {
       return other.checksum == tokens.checksum && equal_content(*other.part.file, *file);
     });
@@ -288,8 +293,8 @@ TokenStream::Part slice(const TokenStream::Part& part, std::uint64_t begin, std:
 /// Appends tokens [begin, begin + count) of a file.
 void append(TokenStream& stream, const CheckedTokens& file, std::uint64_t begin, std::uint64_t count) {
   std::vector<text::IdRange> ignored;
-  auto range = std::ranges::upper_bound(file.ignored, begin, {}, &text::IdRange::end);
-  for (; range != file.ignored.end() && range->begin < begin + count; ++range) {
+  auto range = std::ranges::upper_bound(file.described.ignored, begin, {}, &text::IdRange::end);
+  for (; range != file.described.ignored.end() && range->begin < begin + count; ++range) {
     ignored.push_back({std::max(range->begin, begin) - begin, std::min(range->end, begin + count) - begin});
   }
   stream.append(slice(file.part, begin, count), ignored);
@@ -298,7 +303,41 @@ void append(TokenStream& stream, const CheckedTokens& file, std::uint64_t begin,
 /// Adds a file to the digest: its tokens, and the beginning of the held-out part.
 void add_file(Fingerprint& digest, const CheckedTokens& tokens, std::uint64_t train_count) {
   digest.add(bytes_per_token(tokens.part.encoding)).add(tokens.part.count).add(train_count).add(tokens.checksum);
-  for (const text::IdRange& range : tokens.ignored) digest.add(range.begin).add(range.end);
+  for (const text::IdRange& range : tokens.described.ignored) digest.add(range.begin).add(range.end);
+}
+
+/// Of whole files, whatever is held out of them.
+DataMark mark_of(const std::vector<CheckedTokens>& files) {
+  Fingerprint digest;
+  for (const CheckedTokens& file : files) add_file(digest, file, 0);
+  return {.files = files.size(), .last_tokens = files.empty() ? 0 : files.back().part.count, .digest = digest.value()};
+}
+
+/// The first `count` tokens of a file, which is read again.
+CheckedTokens beginning_of(CheckedTokens file, std::uint64_t count) {
+  Crc32c checksum;
+  const std::uint64_t begin = file.part.offset;
+  read_in_pieces(*file.part.file, begin, begin + count * bytes_per_token(file.part.encoding),
+                 [&](std::span<const std::byte> bytes) {
+                   checksum.add(bytes);
+                   return true;
+                 });
+  file.checksum = checksum.value();
+  file.part.count = count;
+  std::vector<text::IdRange>& ignored = file.described.ignored;
+  std::erase_if(ignored, [&](const text::IdRange& range) { return range.begin >= count; });
+  if (!ignored.empty()) ignored.back().end = std::min(ignored.back().end, count);
+  return file;
+}
+
+/// Whether the files begin with those of `before`, of which the last one may be longer by now.
+bool begin_with(const std::vector<CheckedTokens>& files, const DataMark& before) {
+  if (before.files == 0 || files.size() < before.files) return false;
+  const CheckedTokens& last = files[before.files - 1];
+  if (last.part.count < before.last_tokens) return false;
+  std::vector<CheckedTokens> beginning(files.begin(), files.begin() + static_cast<std::ptrdiff_t>(before.files) - 1);
+  beginning.push_back(beginning_of(last, before.last_tokens));
+  return mark_of(beginning).digest == before.digest;
 }
 
 /// 259012 reads "259,012".
@@ -469,6 +508,8 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
   if (!found.data.files.empty()) files = check_files(found.named, found.data, options, notes);
   const bool by_document = found.val.files.empty() && options.split == ValSplit::documents;
   find_documents(files, by_document, options);
+  DataMark mark = mark_of(files);
+  const bool grew = options.before && options.before->digest != mark.digest && begin_with(files, *options.before);
   Fingerprint digest;
   TokenSource source = by_document ? hold_out_documents(files, options.vocab, found.named, digest)
                                    : hold_out_tails(files, options.vocab, found.val.files.empty() ? 10 : 0, digest);
@@ -476,15 +517,20 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
     source.what_held_out = found.what_held_out;
     std::vector<CheckedTokens> val_files = check_files(found.val_named, found.val, options, notes);
     find_documents(val_files, false, options);
+    mark.val_digest = mark_of(val_files).digest;
     for (CheckedTokens& file : val_files) {
       append(source.held_out, file, 0, file.part.count);
       add_file(digest, file, 0);
       files.push_back(std::move(file));
     }
   }
+  mark.split = digest.value();
   add_documents(digest, files, options);
+  source.tokenizer = one_tokenizer(files, options.tokenizer, options.any_tokenizer, notes);
   expect_enough(source, options, found.named);
   source.digest = digest.value();
+  source.mark = mark;
+  source.grew = grew;
   source.files = files.size();
   source.is_text = found.data.text;
   source.kind = kind_of(files);

@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "train/checkpoint/manifest.h"
 #include "train/config/config.h"
+#include "train/data/token_file.h"
 #include "train/data/token_stream.h"
 
 namespace weft::train {
@@ -19,7 +22,10 @@ struct TokenSourceOptions {
   TokenWidth width = TokenWidth::automatic;  // of ids in .bin files without a header
   bool held_out_only = false;                // no training: doesn't open `data` if there is `val_data`
   ValSplit split = ValSplit::tail;
-  bool documents = false;  // the two sequences tell where documents begin
+  bool documents = false;                           // the two sequences tell where documents begin
+  std::optional<ExpectedTokenizer> tokenizer = {};  // of the model; none: nobody knows it
+  bool any_tokenizer = false;                       // the user says that others give the same ids
+  std::optional<DataMark> before = {};              // of the run that goes on
 };
 
 /// The tokens of a run. A path may be:
@@ -38,7 +44,8 @@ struct TokenSourceOptions {
 /// each file, or documents as is_held_out_document() tells.
 struct TokenSource {
   /// Throws UserError, naming the file: missing, empty, binary, of another kind, a truncated or unknown .bin, an id
-  /// outside of the vocabulary (with its position), or fewer tokens than one sequence.
+  /// outside of the vocabulary (with its position), ids of another tokenizer (see one_tokenizer()), or fewer tokens
+  /// than one sequence.
   static TokenSource open(const TokenSourceOptions& options);
 
   /// "16 text files, 259,012 tokens to train on, 28,771 held out (the last 10 % of each file)".
@@ -52,6 +59,10 @@ struct TokenSource {
   /// Of the two sequences: equal, up to collisions, exactly if the same tokens are trained on and held out in the same
   /// order, whatever the files' names.
   std::uint64_t digest = 0;
+  /// For the run that goes on from here; and whether the files are those of the run before, with more at their end.
+  DataMark mark;
+  bool grew = false;
+  std::optional<std::uint64_t> tokenizer;  // its digest, see one_tokenizer()
   /// Files left out, and why: "logo.png: left out, it has a NUL byte at 8".
   std::vector<std::string> notes;
 };

@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "text/corpus/text_files.h"
 #include "text/corpus/token_file_writer.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/data/data_kind.h"
 #include "train/data/token_file.h"
 
@@ -47,10 +48,15 @@ std::optional<std::vector<fs::path>> texts_of(const fs::path& data) {
     return std::vector<fs::path>{};
   }
   std::vector<fs::path> texts;
+  bool has_folders = false;
   for (const auto& entry : fs::directory_iterator(data, error)) {
+    has_folders |= entry.is_directory();
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
     if (is_token_file(entry.path())) return std::nullopt;
     texts.push_back(entry.path());
+  }
+  for (const fs::path& card : text::take_cards(texts, has_folders)) {
+    Log(LogTopic::run).info("{} is left out: it describes the data set", card.string());
   }
   std::erase_if(texts, [](const fs::path& path) { return !is_text_file(path); });
   std::ranges::sort(texts);
@@ -131,6 +137,12 @@ bool holds_bytes(const fs::path& folder) {
   return text::load_tokenizer(path)->facts().files.front().content == bytes.facts().files.front().content;
 }
 
+/// The folder of weights that may be a file.
+fs::path folder_of(const fs::path& weights) {
+  std::error_code error;
+  return fs::is_directory(weights, error) ? weights : weights.parent_path();
+}
+
 }  // namespace
 
 PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer, const TextCache& cache) {
@@ -154,9 +166,7 @@ PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer,
 }
 
 text::TokenizerPointer find_tokenizer(const std::string& named, const fs::path& folder, std::int64_t vocab) {
-  std::error_code error;
-  fs::path place = named.empty() ? folder : fs::path(named);
-  if (named.empty() && !fs::is_directory(place, error)) place = place.parent_path();
+  const fs::path place = named.empty() ? folder_of(folder) : fs::path(named);
   const bool is_there = !named.empty() || (!place.empty() && text::has_tokenizer(place));
   if (!is_there && vocab != text::ByteTokenizer::kVocabulary) return nullptr;
   text::TokenizerPointer tokenizer = std::make_shared<text::ByteTokenizer>();
@@ -167,6 +177,38 @@ text::TokenizerPointer find_tokenizer(const std::string& named, const fs::path& 
         fmt::format("at most {}, the model's", vocab), "--tokenizer with the one that the model was trained with");
   }
   return tokenizer;
+}
+
+ModelTokenizer model_tokenizer(const std::string& named, const fs::path& folder, std::int64_t vocab, bool accepted) {
+  const fs::path place = folder_of(folder);
+  const bool has_files = !place.empty() && text::has_tokenizer(place);
+  std::optional<std::uint64_t> own;
+  if (!folder.empty() && is_checkpoint(folder)) own = read_manifest(folder).info.tokenizer_digest;
+  ModelTokenizer found{find_tokenizer(named, folder, vocab)};
+  if (!own && !named.empty() && has_files) {
+    try {
+      own = find_tokenizer("", folder, vocab)->facts().digest;
+    } catch (const UserError&) {  // which only the named one makes readable
+    }
+  }
+  const bool guessed = named.empty() && !has_files;
+  if (found.tokenizer && own && found.tokenizer->facts().digest != *own) {
+    if (guessed) {
+      found.tokenizer = nullptr;
+    } else if (!accepted) {
+      throw UserError(fmt::format("the tokenizer {} is {}", in_quotes(named.empty() ? place : fs::path(named)),
+                                  hex_fingerprint(found.tokenizer->facts().digest)),
+                      fmt::format("{}, that of {}", hex_fingerprint(*own), in_quotes(folder)),
+                      "leave --tokenizer out; or --accept tokenizer where both give the same ids");
+    }
+  }
+  if (found.tokenizer && !guessed) {
+    found.expected = {found.tokenizer->facts().digest, found.tokenizer->vocabulary(),
+                      in_quotes(named.empty() ? folder : fs::path(named))};
+  } else if (own) {
+    found.expected = {.digest = *own, .named = in_quotes(folder)};
+  }
+  return found;
 }
 
 }  // namespace weft::train

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/status_line.h"
 #include "text/tokenizer.h"
 #include "train/config/path_list.h"
+#include "train/data/token_file.h"
 
 namespace weft::train {
 
@@ -31,5 +33,17 @@ PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer,
 /// tokenizer's vocabulary is larger than the model's, or a file can't be read.
 text::TokenizerPointer find_tokenizer(const std::string& named, const std::filesystem::path& folder,
                                       std::int64_t vocab);
+
+/// A model's tokenizer, as far as it is known.
+struct ModelTokenizer {
+  text::TokenizerPointer tokenizer = nullptr;      // null: nobody has its files
+  std::optional<ExpectedTokenizer> expected = {};  // of ids for the model; none where bytes are a guess
+};
+
+/// The tokenizer that find_tokenizer() finds for a model with its weights in `folder`, compared with the digest that a
+/// checkpoint tells, or else with that of the files in `folder`. Throws UserError with both digests if they differ,
+/// unless `accepted`; and as find_tokenizer().
+ModelTokenizer model_tokenizer(const std::string& named, const std::filesystem::path& folder, std::int64_t vocab,
+                               bool accepted = false);
 
 }  // namespace weft::train

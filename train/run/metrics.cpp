@@ -68,28 +68,36 @@ double without_nan_sign(double value) {
   return std::isnan(value) ? std::nan("") : value;
 }
 
+std::string loss_text(double loss, bool learnt) {
+  return learnt ? fmt::format("{:.4f}", loss) : "none";
+}
+
 std::vector<Metric> metrics_in_order(const StepMetrics& metrics) {
-  return {{"loss", metrics.loss},
-          {"val_loss", metrics.val_loss.value_or(0), metrics.val_loss.has_value()},
-          {"grad_norm", metrics.grad_norm},
-          {"lr", metrics.lr},
-          {"step_ms", metrics.step_ms},
-          {"tokens_per_s", metrics.tokens_per_s},
-          {"model_tflops", metrics.model_tflops},
-          {"exposed_comm_ms", metrics.exposed_comm_ms}};
+  return {
+      {"loss", metrics.loss, metrics.learnt}, {"val_loss", metrics.val_loss.value_or(0), metrics.val_loss.has_value()},
+      {"grad_norm", metrics.grad_norm},       {"lr", metrics.lr},
+      {"step_ms", metrics.step_ms},           {"tokens_per_s", metrics.tokens_per_s},
+      {"model_tflops", metrics.model_tflops}, {"exposed_comm_ms", metrics.exposed_comm_ms}};
 }
 
 std::string json_line(const StepMetrics& metrics) {
   std::string line = fmt::format("{{\"step\":{}", metrics.step);
   std::vector<std::string> notes;
+  if (!metrics.learnt) {
+    line += ",\"loss\":null";
+    notes.emplace_back("no target of the step counts in the loss");
+  }
   for (const Metric& field : metrics_in_order(metrics)) {
     if (!field.present) continue;
     const bool finite = std::isfinite(field.value);
     line += fmt::format(",\"{}\":{}", field.name, finite ? fmt::format("{}", field.value) : "null");
     if (!finite) notes.push_back(fmt::format("{} is {}", field.name, field.value));
   }
+  if (metrics.val_loss_before && std::isfinite(*metrics.val_loss_before))
+    line += fmt::format(",\"val_loss_before\":{}", *metrics.val_loss_before);
   line += fmt::format(",\"peak_memory_bytes\":{},\"tokens_seen\":{},\"wall_time\":{:.3f}", metrics.peak_memory_bytes,
                       metrics.tokens_seen, metrics.wall_time);
+  if (metrics.mfu) line += fmt::format(",\"mfu\":{:.4f}", *metrics.mfu);
   return line + (notes.empty() ? "}\n" : fmt::format(",\"note\":\"{}\"}}\n", join(notes)));
 }
 

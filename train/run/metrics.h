@@ -15,16 +15,22 @@ namespace weft::train {
 /// Times are milliseconds; `model_tflops` counts the model's floating-point operations without recomputation.
 struct StepMetrics {
   std::int64_t step = 0;
-  double wall_time = 0;          // seconds since 1970 at the end of the step
-  std::int64_t tokens_seen = 0;  // of the whole run, this step's included
-  double loss = 0;
-  std::optional<double> val_loss;  // on steps that evaluated
+  double wall_time = 0;                   // seconds since 1970 at the end of the step
+  std::int64_t tokens_seen = 0;           // of the whole run, this step's included
+  double loss = 0;                        // none unless `learnt`
+  bool learnt = true;                     // a target of the step counted in the loss
+  std::optional<double> val_loss;         // on steps that evaluated
+  std::optional<double> val_loss_before;  // of the model before step 0, on that step; not in CSV
   double grad_norm = 0, lr = 0, step_ms = 0, tokens_per_s = 0, model_tflops = 0, exposed_comm_ms = 0;
   std::uint64_t peak_memory_bytes = 0;
+  std::optional<double> mfu = {};  // model_tflops as a share of what the ranks' products reach; of a named machine
 };
 
 /// The value; a NaN loses the sign that some CPUs give it, which would be printed.
 double without_nan_sign(double value);
+
+/// A loss with four digits; "none" of a step that learnt nothing.
+std::string loss_text(double loss, bool learnt);
 
 /// One number of a step. Metrics that a step lacks are left out of JSON and empty in CSV.
 struct Metric {
@@ -36,7 +42,7 @@ struct Metric {
 std::vector<Metric> metrics_in_order(const StepMetrics& metrics);
 
 /// {"step":3,"loss":5.52,"grad_norm":1.25,"lr":0.0003,…}. JSON has no NaN and no infinity: such a value becomes null,
-/// and "note" names it ("loss is nan"). With a newline.
+/// and "note" names it ("loss is nan"); so does the loss of a step that learnt nothing. With a newline.
 std::string json_line(const StepMetrics& metrics);
 
 /// The first line of a CSV file: "step,loss,val_loss,…".

@@ -18,6 +18,7 @@
 #include "train/checkpoint/weights.h"
 #include "train/config/saved_model.h"
 #include "train/data/tokenized_texts.h"
+#include "train/run/resumed_run.h"
 
 namespace weft::train {
 namespace {
@@ -88,17 +89,29 @@ std::vector<comm::Fact> weight_facts(comm::World& world, const fs::path& weights
           {"digest of weights", hex(digest.value())}};
 }
 
-/// A run goes on with its checkpoint's own tokenizer, wherever the file that it was read from is by now. Token files
-/// need no tokenizer, so a saved one that can't be read is no error; a text then is.
-text::TokenizerPointer tokenizer_of_run(const RunConfig& config, const RunInputs& inputs) {
+/// Whether a configuration names another tokenizer than the checkpoint's did.
+bool names_another_tokenizer(const RunConfig& config, const CheckpointInfo& info) {
+  const std::optional<RunConfig> before = stored_config(info);
+  return before && before->tokenizer != config.tokenizer;
+}
+
+/// A run goes on with its checkpoint's own tokenizer, wherever the file that it was read from is by now; one that is
+/// named anew has to be the same. Token files need no tokenizer, so a saved one that can't be read is no error; a text
+/// then is.
+ModelTokenizer tokenizer_of_run(const RunConfig& config, const RunInputs& inputs,
+                                const std::optional<CheckpointInfo>& resumed) {
   const fs::path weights = inputs.resume_from.value_or(inputs.init_from.value_or(""));
-  const bool goes_on = inputs.resume_from && text::has_tokenizer(weights);
+  const bool goes_on = resumed && text::has_tokenizer(weights), accepted = config.accepted.contains("tokenizer");
+  const bool anew = !goes_on || names_another_tokenizer(config, *resumed);
   try {
-    return find_tokenizer(goes_on ? "" : config.tokenizer, weights, config.model.vocab);
+    ModelTokenizer found = model_tokenizer(anew ? config.tokenizer : "", weights, config.model.vocab, accepted);
+    // Its own files, with their ends of texts.
+    if (goes_on && anew && !accepted) found = model_tokenizer("", weights, config.model.vocab);
+    return found;
   } catch (const UserError& error) {
     if (!config.tokenizer.empty()) throw;
     Log(LogTopic::run).warning("the tokenizer beside the weights is left out: {}", first_line(error.what()));
-    return nullptr;
+    return {};
   }
 }
 
@@ -151,10 +164,20 @@ ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& we
   return share;
 }
 
-TokenSource open_tokens(comm::World& world, const RunConfig& config, const text::TokenizerPointer& tokenizer,
-                        bool held_out_only, bool speaks) {
-  TokenSourceOptions options{config.data,       config.val_data, config.model.vocab, config.seq_len,
-                             config.data_dtype, held_out_only,   config.val_split,   reads_documents(config)};
+TokenSource open_tokens(comm::World& world, const RunConfig& config, const ModelTokenizer& of_model, bool held_out_only,
+                        bool speaks, const std::optional<DataMark>& before) {
+  TokenSourceOptions options{config.data,
+                             config.val_data,
+                             config.model.vocab,
+                             config.seq_len,
+                             config.data_dtype,
+                             held_out_only,
+                             config.val_split,
+                             reads_documents(config),
+                             of_model.expected,
+                             config.accepted.contains("tokenizer"),
+                             before};
+  const text::TokenizerPointer& tokenizer = of_model.tokenizer;
   TokenSource source;
   const auto open = [&] { source = TokenSource::open(options); };
   if (tokenizer == nullptr || tokenizer->facts().digest == text::ByteTokenizer().facts().digest) {
@@ -184,20 +207,35 @@ TokenSource open_tokens(comm::World& world, const RunConfig& config, const text:
 
 RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool speaks) {
   RunInputs inputs;
+  std::optional<CheckpointInfo> resumed;
+  ModelTokenizer tokenizer;
   comm::act_together(world, [&] {
     inputs.resume_from = checkpoint_to_resume(config);
     // A run's newest checkpoint, so that all ranks load the one that they have agreed on.
     if (!config.init_from.empty()) inputs.init_from = inside_run(config.init_from);
     if (config.model.lora.used()) inputs.base = base_of_adapters(config, inputs);
     if (inputs.resume_from) {
-      const CheckpointInfo info = read_checkpoint_info(*inputs.resume_from);
-      inputs.first_step = info.step;
-      inputs.decay_seconds = info.decay_seconds;
+      resumed = read_checkpoint_info(*inputs.resume_from);
+      inputs.first_step = resumed->step;
+      inputs.tokens_seen = resumed->tokens_seen;
+      inputs.decay_seconds = resumed->decay_seconds;
     }
-    inputs.tokenizer = tokenizer_of_run(config, inputs);
+    tokenizer = tokenizer_of_run(config, inputs, resumed);
   });
-  inputs.source = open_tokens(world, config, inputs.tokenizer, /*held_out_only=*/false, speaks);
+  inputs.source =
+      open_tokens(world, config, tokenizer, /*held_out_only=*/false, speaks, resumed ? resumed->data : std::nullopt);
   comm::expect_same_facts(world, facts_of(inputs.source));
+  std::vector<std::string> warnings;
+  comm::act_together(world, [&] {
+    if (resumed) warnings = expect_same_run(config, *resumed, inputs.source);
+  });
+  if (world.rank() != 0) warnings.clear();
+  for (const std::string& warning : warnings) Log(LogTopic::run, 0).warning("{}", warning);
+  // Bytes were a guess where token files tell another tokenizer.
+  const std::optional<std::uint64_t>& of_ids = inputs.source.tokenizer;
+  const bool guessed = tokenizer.tokenizer && !tokenizer.expected;
+  if (!guessed || !of_ids || *of_ids == tokenizer.tokenizer->facts().digest) inputs.tokenizer = tokenizer.tokenizer;
+  inputs.tokenizer_digest = inputs.tokenizer ? inputs.tokenizer->facts().digest : of_ids;
   inputs.share = agree_on_weights(world, inputs.resume_from ? inputs.resume_from : inputs.init_from);
   return inputs;
 }

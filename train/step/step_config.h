@@ -33,8 +33,10 @@ EvalBatches eval_batches(const RunConfig& config, const TokenStream& held_out, c
 /// The targets that a configuration's Goldfish loss drops.
 std::optional<GoldfishMask> goldfish_mask(const RunConfig& config);
 
-/// Steps in which a configuration's epochs read the data, at least one.
-std::int64_t steps_of_epochs(const RunConfig& config, const BatchPlan& plan);
+/// Steps in which a configuration's epochs read the data, at least one; of a run that has done `first_step` steps of
+/// any size and goes on with sequence `first_sequence`, those included.
+std::int64_t steps_of_epochs(const RunConfig& config, const BatchPlan& plan, std::int64_t first_step = 0,
+                             std::uint64_t first_sequence = 0);
 
 /// Whether the CPU's kernels multiply bf16.
 bool computes_in_bf16(const RunConfig& config);

@@ -9,7 +9,7 @@ class StepCharts {
   listen(figure, chart) {
     const svg = figure.querySelector('svg'), {left, width} = svg.dataset, box = svg.viewBox.baseVal;
     // The steps of all curves: runs side by side may begin and end at others.
-    const steps = [...new Set(chart.curves.flatMap((curve) => curve.steps))].sort((a, b) => a - b);
+    const steps = [...new Set([...chart.curves, chart.dots].flatMap((curve) => curve.steps))].sort((a, b) => a - b);
     const first = steps[0], last = steps.at(-1);
     const guide = document.createElementNS(svg.namespaceURI, 'line');
     let at = steps.length - 1;
@@ -46,11 +46,11 @@ class StepCharts {
 
   // The step, then what each curve and the dots have there.
   text(chart, step) {
-    const list = [];
+    const list = [], first = Math.min(...chart.curves.map((curve) => curve.steps[0]));
     for (const {name, steps, values} of [...chart.curves, chart.dots]) {
       const at = lowerBound(steps, step);
       if (steps[at] === step) list.push(`${name} ${Number(values[at].toPrecision(6))}`);
     }
-    return `step ${step}: ${list.join(', ')}`;
+    return `${step < first ? `before step ${first}` : `step ${step}`}: ${list.join(', ')}`;
   }
 }

@@ -27,6 +27,13 @@ class Page {
     this.graph = pane && pane.querySelector('svg') ? new GraphPane(this, pane) : null;
     this.sums = new SelectionPanel(this);
     this.charts = new StepCharts(this, data.charts);
+    // Whether a table is cut off, which a folded one is once it opens.
+    const hint = (table) => table.classList.toggle('more', table.scrollWidth > table.clientWidth + 1);
+    const cut = new ResizeObserver((list) => list.forEach(({target}) => hint(target)));
+    for (const table of document.querySelectorAll('.wide')) {
+      hint(table);
+      cut.observe(table);
+    }
     this.kindButtons = new Map();  // by style
     this.makeLegend();
     this.markMoved();

@@ -47,7 +47,13 @@ class Timeline {
 
   resize() {
     const width = this.canvas.parentElement.clientWidth, most = Math.max(240, Math.round(innerHeight * 0.62));
-    this.gutter = width < NARROW ? 82 : 136;
+    this.context.font = '11px system-ui, sans-serif';
+    // Beside the longest name, or as much of it as a telephone has room for, the share of the time.
+    this.share = this.context.measureText('100 %').width;
+    const names = this.items.map((item) => item.row ? this.context.measureText(item.row.label).width : 0);
+    const wanted = Math.ceil(Math.max(...names) + this.share + 22);
+    this.gutter = width < NARROW ? Math.min(Math.max(82, wanted), 120) : Math.min(Math.max(136, wanted), 260);
+    this.canvas.dataset.gutter = this.gutter;
     this.width = Math.max(this.gutter + 120, width);
     this.shown = Math.min(this.height, most);
     const ratio = devicePixelRatio || 1;
@@ -303,7 +309,8 @@ class Timeline {
     if (item.row) {
       c.fillStyle = colors.ink;
       c.textAlign = 'right';
-      c.fillText(item.row.label, this.gutter - 42, item.y + BAR / 2, this.gutter - 46);
+      const end = this.gutter - this.share - 16;
+      c.fillText(item.row.label, end, item.y + BAR / 2, end - 4);
       c.fillStyle = colors.soft;
       c.fillText(`${Math.round(100 * item.row.busy)} %`, this.gutter - 8, item.y + BAR / 2);
       c.textAlign = 'left';
@@ -312,7 +319,7 @@ class Timeline {
     const rank = item.view.ranks[item.rank];
     c.fillStyle = colors.ink;
     c.font = '600 12px system-ui, sans-serif';
-    const title = this.views.length > 1 ? item.view.name : `rank ${rank.number}`;
+    const title = (this.views.length > 1 ? `${item.view.name}, ` : '') + `rank ${rank.number}`;
     c.fillText(title, 8, item.y + HEAD / 2 + 2);
     const left = Math.max(this.gutter, 8 + c.measureText(title).width + 12);
     c.font = '11px system-ui, sans-serif';

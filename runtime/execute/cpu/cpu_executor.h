@@ -22,8 +22,8 @@ struct CpuExecutorOptions {
   bool shares_cores = false;
 };
 
-/// One rank's executor. `state` must outlive it. It owns its communicators, because peers may read the buffers of a
-/// collective that a failure left in flight until its communicator is destroyed.
+/// Makes the executor of one rank. `state` must outlive it. The executor owns its communicators: a failure may leave a
+/// collective in flight, and peers may read its buffers until the communicator is destroyed.
 ///
 ///   const auto executor = make_cpu_executor(state, CommunicatorSet(world, channels), {.threads = 2});
 ///   const auto train = executor->load(plan);

@@ -1,5 +1,5 @@
-// One rank's view of its team: one host thread enqueues the tasks of all of a process' ranks in plan order, and events
-// on the device order them where the plan waits.
+// The executor of one rank on a device. One host thread enqueues the tasks of all ranks of a process in plan order, and
+// events on the device order the tasks where the plan waits.
 
 #include <fmt/format.h>
 

@@ -187,9 +187,9 @@ struct DeviceTeam {
 /// Makes a team once for all ranks of a local world; every rank calls it and gets the same one.
 std::shared_ptr<DeviceTeam> make_team(comm::World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make);
 
-/// One rank's view of its team. Runs of plans with collectives are collective over the world: rank 0 enqueues for all.
-/// With a transport load() is collective as well, each rank enqueues its own, and a lost peer ends run() with PeerLost.
-/// For a plan with collectives, start() returns the same value on all ranks.
+/// Makes the executor of one rank of a team. Runs of plans with collectives are collective over the world: rank 0
+/// enqueues for all. With a transport load() is collective as well, each rank enqueues its own, and a lost peer ends
+/// run() with PeerLost. For a plan with collectives, start() returns the same value on all ranks.
 ///
 /// `world` and `state` must outlive the executor. The state's tensors get their places on the device. Throws UserError
 /// if the state exceeds the rank's share of device memory; load() throws it if the state and a plan's scratch do.

@@ -51,7 +51,7 @@ struct ProvedWindow {
 /// What the window proves; 0 if no item is chosen.
 double proved_by(const WorkWindow& window, const StepModel& model, const Limits& limits);
 
-/// What items prove by themselves, without what slows computations down, and the thresholds that choose these.
+/// The bound that a set of items proves when no slowdown is counted, and the thresholds that choose the items.
 struct ProvedAlone {
   double ns = 0;
   Thresholds chosen;

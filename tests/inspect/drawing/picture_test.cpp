@@ -23,7 +23,7 @@ Picture sample_picture() {
 TEST(Picture, GoldenSvg) {
   EXPECT_EQ(
       sample_picture().svg(),
-      R"GOLD(<svg xmlns="http://www.w3.org/2000/svg" width="100" height="50" viewBox="0 0 100 50" font-family="Helvetica, Arial, sans-serif" font-size="11">
+      R"GOLD(<svg xmlns="http://www.w3.org/2000/svg" width="100" height="50" viewBox="0 0 100 50" style="max-width:100%;height:auto" font-family="Helvetica, Arial, sans-serif" font-size="11">
 <rect width="100%" height="100%" fill="#ffffff"/>
 <g class="gemm"><title>a &lt;b&gt;</title><rect x="1" y="2.5" width="10" height="20" rx="3" fill="#56B4E9" stroke="#222222" stroke-width="2.5"/>
 </g>
@@ -56,6 +56,7 @@ TEST(PicturePage, HoldsThePictureWithoutItsPreamble) {
   EXPECT_TRUE(has_parts(page, {"<title>a &lt;b&gt;</title>", "<svg xmlns="}));
   EXPECT_EQ(page.find("<?xml"), std::string::npos);
   EXPECT_EQ(page.find("DTD"), std::string::npos);
+  EXPECT_NE(page.find("prefers-color-scheme: dark"), std::string::npos);
 }
 
 TEST(PicturePage, LoadsNothing) {

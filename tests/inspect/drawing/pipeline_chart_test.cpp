@@ -71,6 +71,8 @@ TEST(PipelineChart, PicturesHaveABoxForEachPieceOfWork) {
   EXPECT_EQ(count_matches(svg, ">stage [012]</text>"), 3U);
   EXPECT_EQ(count_matches(svg, "forward of micro-batch 1, virtual stage 2\n3.0 us to 4.0 us, 1.0 us"), 1U);
   EXPECT_EQ(svg, pipeline_picture(std::vector{chart}).svg());
+  const std::string named = pipeline_picture(std::vector{pipeline_chart(report, {.data = 2, .pipe = 3})}).svg();
+  EXPECT_EQ(count_matches(named, ">stage 1, ranks 1, 4</text>"), 1U);
 }
 
 TEST(PipelineChart, ChunksHaveShades) {

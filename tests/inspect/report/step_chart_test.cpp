@@ -65,6 +65,19 @@ TEST(StepChart, DotsAndSeveralCurves) {
   EXPECT_TRUE(has_parts(svg, {"class=\"c1\"", "&lt;other&gt;", "<title>step 1: 101.5000 held out</title>"}));
 }
 
+// What was measured before the first step lies left of the curves, and the legend shows a dot for dots.
+TEST(StepChart, DotsBeforeTheFirstStep) {
+  StepChart chart = rising(3);
+  const double first = points_of(chart_svg(chart)).front().first;
+  chart.dots_name = "held out";
+  chart.dots = {{-1, 101}, {1, 101.5}};
+  const std::string svg = chart_svg(chart);
+  EXPECT_TRUE(has_parts(svg, {"<circle cx=\"50.0\"", "<title>before step 0: 101.0000 held out</title>",
+                              "<title>step 1: 101.5000 held out</title>", "r=\"3\"/><text x="}));
+  EXPECT_EQ(first, 50);
+  EXPECT_NEAR(points_of(svg).front().first, 50 + 376.0 / 3, 0.06);
+}
+
 // The colours are used up after six curves; the page has one legend for all its charts.
 TEST(StepChart, CurvesThatThePageNames) {
   StepChart chart = rising(20'000);

@@ -222,6 +222,40 @@ TEST(Machine, RefusesWithFileLineAndWhatWasMeant) {
   EXPECT_THROW(load_machine("/"), UserError);
 }
 
+TEST(Machine, RefusesNumbersThatNoDeviceHas) {
+  const std::string eight = replaced(kSmall, "per-node = 2", "per-node = 8");
+  const std::string group = "[[node.group]]\nranks = 4\nstride = 1\nbandwidth = 1e10\n";
+  const std::string slowdown = "[[slowdown]]\ncompute = \"gemm\"\nfactor = 2\n";
+  for (const auto& [text, parts] :
+       Cases{{replaced(kSmall, "1_000_000", "0.4"), {"device.memory-bytes is 0.4"}},
+             {replaced(kSmall, "1_000_000", "40"), {"device.memory-bytes is 40"}},
+             {replaced(kSmall, "= 1e11", "= 0.5"), {"device.memory-bandwidth is 0.5"}},
+             {replaced(kSmall, "bandwidth = 1e10", "bandwidth = 1e-3"), {"node.bandwidth"}},
+             {replaced(kSmall, "bandwidth = 1e9", "bandwidth = 0.9"), {"network.bandwidth"}},
+             {eight + group + group, {"node.group[1]"}},
+             {eight + replaced(group, "= 4", "= 1"), {"node.group[0].ranks"}},
+             {eight + replaced(group, "1e10", "0.1"), {"node.group[0].bandwidth"}},
+             {kSmall + slowdown + slowdown, {"slowdown[1]"}},
+             {kSmall + "[[calibration]]\nkind = \"all_reduce\"\nranks = 2\nbytes = 0.4\nseconds = 1\nerror = 1\n"
+                       "source = \"s\"\n",
+              {"calibration[0].bytes"}}}) {
+    EXPECT_TRUE(has_parts(refusal(text), parts)) << refusal(text);
+  }
+  EXPECT_EQ(refusal(eight + group + replaced(group, "stride = 1", "stride = 2") + slowdown), "");
+}
+
+TEST(Machine, RatesAThousandTimesOffAreTold) {
+  const auto lines = [](const std::string& from, const std::string& to) {
+    return implausible_numbers(parse_machine(replaced(kSmall, from, to), "box.toml")).size();
+  };
+  EXPECT_EQ(lines("1_000_000", "1_000_000_000"), 0U);
+  EXPECT_EQ(lines("flops-f32 = 1e12", "flops-f32 = 312"), 1U);  // in Tflop/s
+  EXPECT_EQ(lines("flops-f32 = 1e12", "flops-f32 = 1e21"), 1U);
+  EXPECT_EQ(lines("bandwidth = 1e10", "bandwidth = 25"), 1U);  // in GB/s
+  EXPECT_EQ(lines("latency = 2e-6", "latency = 20"), 1U);      // in us
+  EXPECT_EQ(lines("1_000_000", "80e18"), 1U);
+}
+
 std::vector<std::filesystem::path> machine_files() {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(WEFT_SOURCE_DIR "/machines"))

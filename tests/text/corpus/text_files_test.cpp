@@ -106,7 +106,10 @@ std::vector<TextPiece> pieces_of(const std::string& line) {
 
 TEST(TextPieces, ATextIsOnePiece) {
   EXPECT_EQ(TextFiles({}, {}, nowhere).pieces({.text = "{}"}), std::vector<TextPiece>{{.text = "{}"}});
-  EXPECT_EQ(pieces_of(R"({"text": "a", "prompt": "p", "completion": "c"})"), std::vector<TextPiece>{{.text = "a"}});
+  // Its name was given: nothing else is meant.
+  const TextFiles named({"a.jsonl"}, {.field = "text", .all_json = true}, nowhere);
+  EXPECT_EQ(named.pieces({.text = R"({"text": "a", "prompt": "p", "completion": "c", "weight": 2})", .json = true}),
+            std::vector<TextPiece>{{.text = "a"}});
 }
 
 TEST(TextPieces, APromptIsReadAndItsCompletionLearnt) {
@@ -139,6 +142,87 @@ TEST(TextPieces, RefusesLinesWithoutTheText) {
   EXPECT_TRUE(has_parts(messages(R"([{"role": "assistant"}])"), {"messages[0]", "has no content"}));
   EXPECT_TRUE(has_parts(messages("[3]"), {"messages[0] is 3", "an object"}));
   EXPECT_TRUE(has_parts(messages(R"([{"role": "tool", "content": "x"}])"), {"role is \"tool\"", "user, assistant"}));
+}
+
+TEST(TextPieces, RefusesMembersThatChangeWhatIsLearnt) {
+  const std::string said = R"({"role": "user", "content": "q"}, {"role": "assistant", "content": "a")";
+  const auto chat = [&](const std::string& of_answer, const std::string& of_line = "") {
+    return "{\"messages\": [" + said + of_answer + "}]" + of_line + "}";
+  };
+  struct Case {
+    std::string line, named;
+  };
+  const std::vector<Case> cases = {
+      {chat(R"(, "tool_calls": [{"type": "function"}])"), "messages[1].tool_calls"},
+      {chat(R"(, "function_call": {"name": "f"})"), "messages[1].function_call"},
+      {chat(R"(, "weight": 0)"), "messages[1].weight"},
+      {chat(R"(, "train": false)"), "messages[1].train"},
+      {chat(R"(, "reasoning_content": "thus")"), "messages[1].reasoning_content"},
+      {chat("", R"(, "tools": [{"type": "function"}])"), "tools"},
+      {chat("", R"(, "system": "Be brief.")"), "system"},
+      {chat("", R"(, "prompt": "p", "completion": "q")"), R"("prompt" with "completion" and "messages")"},
+      {chat("", R"(, "text": "aa")"), R"("text" and "messages")"},
+      {R"({"text": "aa", "prompt": "p", "completion": "c"})", R"("text" and "prompt" with "completion")"},
+      {R"({"text": "aa", "weight": 0.5})", "weight"},
+      {R"({"prompt": "p", "completion": "q", "suffix": "s"})", "suffix"},
+      {R"({"prompt": "p", "completion": "q", "label": false})", "label"},
+      {R"({"prompt": "p", "completion": "q", "completion": "z"})", "\"completion\" twice"},
+      {R"({"messages": [{"role": "assistant", "content": "a", "content": "b"}]})", "\"content\" twice"},
+  };
+  for (const Case& each : cases) {
+    const std::string refused = testing::message_of<UserError>([&] { pieces_of(each.line); });
+    EXPECT_TRUE(has_parts(refused, {"'a.jsonl' line 7", each.named})) << each.line;
+  }
+  // Exports write members that say nothing.
+  EXPECT_EQ(pieces_of(chat(R"(, "weight": 1, "tool_calls": null, "reasoning": "")", R"(, "tools": [], "id": 3)")),
+            pieces_of(chat("")));
+  EXPECT_EQ(pieces_of(R"({"text": "a", "prompt": "p", "label": 0, "messages": null})"),
+            std::vector<TextPiece>{{.text = "a"}});
+}
+
+TEST(TextPieces, RefusesLinesByTheirForm) {
+  struct Case {
+    std::string line, named;
+  };
+  const std::vector<Case> cases = {
+      {"[", "begins a JSON array"},
+      {R"([{"text": "a"}, {"text": "b"}])", "begins a JSON array"},
+      {"\xef\xbb\xbf [1]", "begins a JSON array"},
+      {"{", "goes on in the next line"},
+      {R"({"messages": [{"role": "user",)", "goes on in the next line"},
+      {R"({"text": "ab\ud83d"})", "a lone surrogate, \\ud83d, at byte 12"},
+      {R"({"text": "\ud83d\ude00 \udE00"})", "a lone surrogate, \\udE00, at byte 23"},
+      {R"({"text": "\ud83d\ud83d\ude00"})", "a lone surrogate, \\ud83d, at byte 10"},
+      {std::string("\xff\xfe{\0\"\0", 6), "is UTF-16"},
+      {std::string("\0{\0\"\0t", 6), "is UTF-16"},
+      {R"({"text": "cut o)", "isn't valid JSON"},
+      {"\"text\"", "an object"},
+  };
+  for (const Case& each : cases) {
+    const std::string refused = testing::message_of<UserError>([&] { pieces_of(each.line); });
+    EXPECT_TRUE(has_parts(refused, {"'a.jsonl' line 7", each.named})) << each.line;
+  }
+  EXPECT_EQ(pieces_of(R"({"text": "\\ud83d \ud83d\ude00"})").front().text, "\\ud83d \xF0\x9F\x98\x80");
+}
+
+TEST(TextFiles, ACardIsNoPartOfItsDataSet) {
+  const auto files_in = [](const std::vector<std::string>& names, const std::string& readme) {
+    const testing::TemporaryFolder folder;
+    for (const std::string& name : names) folder.write(name, name.ends_with("README.md") ? readme : "x");
+    std::string all;
+    for (const auto& file : files_of({folder.path().string()})) {
+      all += file.lexically_relative(folder.path()).string() + " ";
+    }
+    return all;
+  };
+  const std::string card = "---\nlicense: mit\n---\n# Data\n";
+  EXPECT_EQ(files_in({"README.md", ".gitattributes", "data/train.jsonl"}, "# Data"), "data/train.jsonl ");
+  EXPECT_EQ(files_in({"README.md", "train.jsonl.gz", ".git/config"}, "# Data"), "train.jsonl.gz ");
+  EXPECT_EQ(files_in({"README.md", "train.txt"}, card), "train.txt ");
+  EXPECT_EQ(files_in({"README.md", "b.md"}, "# Texts"), "README.md b.md ");
+  std::vector<std::filesystem::path> alone = {"readme.txt"};
+  EXPECT_EQ(take_cards(alone, true).size(), 1U);
+  EXPECT_TRUE(alone.empty());
 }
 
 }  // namespace

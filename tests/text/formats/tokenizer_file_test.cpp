@@ -104,6 +104,21 @@ TEST(Tekken, SpecialTokensComeFirst) {
   EXPECT_EQ(load_tokenizer(folder.path())->token_text(8), "<SPECIAL_8>");
 }
 
+TEST(Tekken, RefusesTwiceTheSameTokenAMissingByteAndAnUnknownVersion) {
+  const testing::TemporaryFolder folder;
+  const std::string good = tekken("");
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    folder.write("tekken.json", text);
+    return testing::message_of<UserError>([&] { load_tokenizer(folder.path()); });
+  };
+  const std::string a = base64("a"), of_a = '"' + a + '"', of_b = '"' + base64("b") + '"';
+  EXPECT_NE(refused("\"v3\"", "\"v99\"").find("config.version"), std::string::npos);
+  EXPECT_NE(refused(of_b, of_a).find("'a' has rank"), std::string::npos);
+  EXPECT_NE(refused(of_b, '"' + base64("bbbb") + '"').find("0x62"), std::string::npos);
+}
+
 /// A field of a protobuf message with bytes.
 std::string field(int number, const std::string& bytes) {
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;

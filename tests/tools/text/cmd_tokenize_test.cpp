@@ -53,6 +53,31 @@ TEST_F(Tokenize, TakesJsonLinesAndFolders) {
   EXPECT_EQ(tokenized({"c.json", "--field", "body", "-o", "c.bin", "--separator", "0"}).at("tokens"), 5);
 }
 
+TEST_F(Tokenize, RefusesWhatIsNeitherTextNorLines) {
+  struct Case {
+    std::string name, content;
+    Words parts;
+  };
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  const std::vector<Case> cases = {
+      {"a.jsonl", "[\n  {\"text\": \"a\"}\n]\n", {"a.jsonl' line 1", "a JSON array"}},
+      {"a.jsonl", "{\"text\": \"a\"}\n{\n  \"text\": \"b\"\n}\n", {"a.jsonl' line 2", "goes on in the next line"}},
+      {"a.jsonl", "{\"text\": \"\\udc00\"}\n", {"a.jsonl' line 1", "a lone surrogate"}},
+      {"a.jsonl", std::string("\xff\xfe{\0}\0\n\0", 8), {"a.jsonl' is UTF-16"}},
+      {"a.jsonl", pointer, {"a.jsonl' is a pointer of Git LFS", "git lfs pull"}},
+      {"a.txt.gz", pointer, {"a.txt.gz' is a pointer of Git LFS"}},
+      {"a.jsonl.bz2", "BZh91AY&SYxxxx", {"a.jsonl.bz2' is a bzip2 file"}},
+      {"a.json", "[{\"text\": \"a\"}]", {"a.json' is a JSON file"}},
+      {"a.txt", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n", {"a.txt' is a JSON file", "x.jsonl"}},
+      {"a.jsonl", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0}]}", {"weight"}},
+  };
+  for (const Case& bad : cases) {
+    folder_.write(bad.name, bad.content);
+    refused({bad.name, "-o", "x.bin"}, bad.parts);
+    EXPECT_FALSE(exists("x.bin") || exists("x.bin.json"));
+  }
+}
+
 TEST_F(Tokenize, RefusesWhatMakesNoSense) {
   folder_.write("a.txt", "text");
   folder_.write("a.npy", "\x93NUMPY");

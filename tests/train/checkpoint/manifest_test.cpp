@@ -73,6 +73,17 @@ TEST(Manifest, MayTellAHeldOutLossAndTheTimeOfTheDecay) {
   EXPECT_THROW(parse_manifest(to_json(manifest), "m"), UserError);
 }
 
+TEST(Manifest, MayTellTheDigestsOfTokenizerAndData) {
+  Manifest manifest = sample();
+  for (const char* key : {"tokenizer_digest", "\"data\""}) EXPECT_EQ(to_json(manifest).find(key), std::string::npos);
+  EXPECT_FALSE(parse_manifest(to_json(manifest), "m").info.data.has_value());
+  manifest.info.tokenizer_digest = ~0ULL;
+  manifest.info.data = DataMark{3, 1ULL << 40, 1ULL << 63, 0, 5};
+  const Manifest read = parse_manifest(to_json(manifest), "m");
+  EXPECT_EQ(read.info.tokenizer_digest, manifest.info.tokenizer_digest);
+  EXPECT_EQ(read.info.data, manifest.info.data);
+}
+
 // Of a rank that only has replicas.
 TEST(Manifest, KeepsAdapters) {
   Manifest manifest;

@@ -69,10 +69,10 @@ TEST(ConfigToml, AFormerKeyIsReadWhereItDidNothing) {
   RunConfig config;
   load_toml_text(config, "eval-batches = 0\neval_batches = 0\nsteps = 7\n", "run.toml");
   EXPECT_EQ(config.steps, 7);
-  EXPECT_EQ(config.eval_sequences, 0);
+  EXPECT_EQ(config.eval_sequences, RunConfig().eval_sequences);
   // If the replacement is set anyway, the stored text needs no change.
   load_toml_text(config, "eval-batches = 4\n", "run.toml", std::vector<Setting>{{"eval_sequences", "8", "--set"}});
-  EXPECT_EQ(config.eval_sequences, 0);
+  EXPECT_EQ(config.eval_sequences, RunConfig().eval_sequences);
 }
 
 TEST(ConfigToml, RefusalsNameTheLine) {

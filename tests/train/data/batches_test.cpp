@@ -224,6 +224,22 @@ TEST(BatchLoader, CountsWhatIsLearntOnAllRanks) {
   }
 }
 
+// Of 95 tokens 64 are a prompt: of windows of 8, those whose targets are in it teach nothing.
+TEST(BatchPlan, CountsSequencesWithoutATarget) {
+  const testing::WrittenTokens data(std::vector<std::uint32_t>(95, 1));
+  TokenStream stream;
+  const std::vector<text::IdRange> prompt = {{0, 64}};
+  stream.append({std::make_shared<const InputFile>(data.path()), TokenEncoding::u32, 0, 95, false}, prompt);
+  const BatchPlan given({{0, 8}, {50, 8}, {55, 8}, {56, 8}, {60, 3}, {60, 4}, {94, 1}}, 8, 9);
+  EXPECT_EQ(given.sequences_without_target(stream), 5U);  // the last one has no target at all
+  const BatchPlan plan(95, 8, 9);
+  std::uint64_t without = 0;
+  for (std::uint64_t i = 0; i < plan.windows_per_epoch(); ++i) without += plan.window(i).begin + 8 < 64 ? 1 : 0;
+  EXPECT_EQ(plan.sequences_without_target(stream), without);
+  EXPECT_GT(without, 5U);
+  EXPECT_EQ(plan.sequences_without_target(data.stream()), 0U);
+}
+
 TEST(EvalBatches, TargetsThatAreNotLearntAreIgnored) {
   const PromptsAndCompletions data(25);
   const EvalBatches batches(data.learnt(), 8, {0, 1, 1, 3}, 0);
@@ -253,6 +269,21 @@ TEST(BatchLoader, BeginsAtAnyStepAndCanJump) {
   EXPECT_TRUE(equal(loader.next(3), expected(3)));
   EXPECT_TRUE(equal(loader.next(4), expected(4)));
   EXPECT_TRUE(equal(loader.next(4), expected(4)));
+}
+
+// Steps before may have been larger or smaller.
+TEST(BatchLoader, BeginsAtAnySequence) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  for (const std::uint64_t sequence : {3U, 14U, 20U}) {
+    BatchLoader loader(data.stream(), plan, {1, 2, 1, 2}, 7, std::nullopt, sequence);
+    for (const std::uint64_t step : {7U, 8U}) {
+      const std::uint64_t first = sequence + (step - 7) * 4 + 2;
+      const Batch batch = loader.next(static_cast<std::int64_t>(step));
+      EXPECT_EQ(static_cast<std::uint64_t>(batch.tokens[0]), plan.window(first).begin);
+      EXPECT_EQ(static_cast<std::uint64_t>(batch.tokens[8]), plan.window(first + 1).begin);
+    }
+  }
 }
 
 TEST(BatchLoader, ABatchIsUntouchedUntilTheNextCall) {

@@ -504,6 +504,12 @@ TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
       {"long.txt", "{\"text\": \"" + std::string(100'000, 'a') + "\"}\n" + json, "a JSON file"},
       {"text.gz", std::string("\x1f\x8b\x08\0\0\0", 6) + text, "a gzip file"},
       {"rows.zip", "PK\x03\x04" + text, "a zip archive"},
+      {"text.txt", "BZh91AY&SY" + text, "a bzip2 file"},
+      {"ids.bin", "BZh51AY&SY" + text, "a bzip2 file"},
+      {"rows.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "Git LFS"},
+      {"text.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "Git LFS"},
+      {"text.txt", std::string("\xff\xfeH\0i\0", 6), "UTF-16"},
+      {"text.txt", std::string("\0H\0i\0\n", 6), "UTF-16"},
       {"w.bin", std::string("\x10\0\0\0\0\0\0\0", 8) + R"({"a":{"dtype":"F)", "a safetensors file"},
   };
   for (const Case& c : cases) {
@@ -518,6 +524,25 @@ TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
   folder.write("README.md", text);
   folder.write("data/train-00000-of-00001.parquet", "PAR1");
   EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"data/train-00000-of-00001.parquet"}));
+  const testing::TemporaryFolder packed;
+  packed.write("README.md", text);
+  packed.write("data/train.jsonl.gz", "\x1f\x8b");
+  EXPECT_TRUE(has_parts(refusal({packed.path(), "", 257, 4}), {"data/train.jsonl.gz"}));
+}
+
+TEST(TokenSource, ACardIsNoPartOfItsDataSet) {
+  const testing::TemporaryFolder folder, below;
+  const std::string text(60, 'a');
+  folder.write("README.md", "---\nlicense: mit\n---\nabout");
+  folder.write("train.txt", text);
+  const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
+  EXPECT_EQ(source.files, 1U);
+  EXPECT_EQ(source.train.size() + source.held_out.size(), 62U);
+  EXPECT_EQ(source.notes, std::vector<std::string>{"README.md: left out, it describes the data set"});
+  below.write("README.md", text);
+  below.write(".gitattributes", text + text);
+  below.write("data/train.txt", text);
+  EXPECT_TRUE(has_parts(refusal({below.path(), "", 257, 4}), {"holds no text", "README.md: left out"}));
 }
 
 TEST(TokenSource, TextMayBeginLikeJson) {

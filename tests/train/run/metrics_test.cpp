@@ -75,6 +75,19 @@ TEST(AppendJson, NanIsNullWithANote) {
   EXPECT_EQ(json["note"], "loss is nan, grad_norm is inf");
 }
 
+TEST(AppendJson, AStepThatLearntNothingHasNoLoss) {
+  StepMetrics metrics = example(1);
+  metrics.loss = std::numeric_limits<double>::quiet_NaN();
+  metrics.learnt = false;
+  const auto json = nlohmann::json::parse(json_line(metrics));
+  EXPECT_TRUE(json.at("loss").is_null());
+  EXPECT_EQ(json["note"], "no target of the step counts in the loss");
+  EXPECT_EQ(json["grad_norm"], 1.25);
+  EXPECT_TRUE(csv_line(metrics).starts_with("1,,,1.25,"));
+  EXPECT_EQ(loss_text(metrics.loss, metrics.learnt), "none");
+  EXPECT_EQ(loss_text(2.34561, true), "2.3456");
+}
+
 TEST(AppendCsv, AbsentNumbersAreEmpty) {
   EXPECT_EQ(csv_header(),
             "step,loss,val_loss,grad_norm,lr,step_ms,tokens_per_s,model_tflops,exposed_comm_ms,peak_memory_bytes,"

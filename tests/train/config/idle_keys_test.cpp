@@ -1,0 +1,55 @@
+// Keys without an effect, on command lines and elsewhere.
+#include "train/config/idle_keys.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/base/messages.h"
+
+namespace weft::train {
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+/// The key that is refused, "" if none is: the settings of a command line.
+std::string idle_key(const Pairs& pairs) {
+  std::vector<Setting> settings;
+  for (const auto& [key, value] : pairs) settings.push_back({key, value, "--" + key});
+  RunConfig config;
+  apply_command_line(config, settings);
+  const std::string message = testing::message_of<UserError>([&] { refuse_idle_keys(config, settings); });
+  return message.substr(0, message.find(" = "));
+}
+
+TEST(IdleKeys, AreRefusedByName) {
+  const std::pair<std::string, std::string> llama{"model", "llama-tiny"};
+  for (const Pairs& wrong : std::vector<Pairs>{{{"model.rope-theta", "50000"}},
+                                               {{"model.rope-scaling", "yarn"}},
+                                               {{"model.rope-low-freq-factor", "3"}, llama},
+                                               {{"model.rope-attention-factor", "2"}, llama},
+                                               {{"bf16-products", "fp32"}},
+                                               {{"bf16-products", "fp32"}, {"device", "cuda"}, {"dtype", "bf16"}},
+                                               {{"cuda-graph", "true"}},
+                                               {{"attention-workspace", "1GiB"}},
+                                               {{"peer-timeout", "5"}},
+                                               {{"min-lr", "1e-4"}, {"schedule", "constant"}},
+                                               {{"keep-every", "10"}, {"save", "false"}},
+                                               {{"save-every", "10"}, {"save", "false"}},
+                                               {{"val-split", "documents"}, {"val-data", "held.txt"}}}) {
+    EXPECT_EQ(idle_key(wrong), wrong.front().first);
+  }
+}
+
+TEST(IdleKeys, WhatCountsOrIsTheDefaultIsTaken) {
+  for (const Pairs& right : std::vector<Pairs>{{{"model.rope-theta", "50000"}, {"model", "llama-tiny"}},
+                                               {{"model.rope-theta", "10000"}},
+                                               {{"bf16-products", "auto"}},
+                                               {{"bf16-products", "fp32"}, {"dtype", "bf16"}},
+                                               {{"min-lr", "1e-4"}},
+                                               {{"save-every", "10"}}}) {
+    EXPECT_EQ(idle_key(right), "") << right.front().first;
+  }
+}
+
+}  // namespace
+}  // namespace weft::train

@@ -104,7 +104,8 @@ MODELS = {
 PIPELINE_MODEL = [*_GPT, "--model.tied", "true", "--model.layers", "8", "--micro-batch", "1"]
 
 # Options that choose by measuring could choose differently in each run: here nothing is measured.
-STEP = ["--global-batch", "4", "--bf16-products", "fp32"]
+STEP = ["--global-batch", "4"]
+DTYPES = {"fp32": ["--dtype", "fp32"], "bf16": ["--dtype", "bf16", "--bf16-products", "fp32"]}
 THREADS = ["--threads", "1"]  # of commands that run a step
 DATA = ["--data", f"{INPUTS}/text.txt"]
 TRAIN = ["train", *STEP, *THREADS, *DATA, "--steps", "3", "--warmup", "1", "--eval-sequences", "8", "--json"]
@@ -143,7 +144,7 @@ def _models_on_grids():
                 if model == "llama one kv head" and "y=" in grid:
                     continue  # y divides the heads of keys and values
                 quick = (model, grid) in {("gpt", "x=1"), ("gpt", "x=2,z=2"), ("llama", "y=2,data=2")}
-                yield _train(f"{model}, {dtype}, {grid}", "--dtype", dtype, grid=grid, model=model, quick=quick)
+                yield _train(f"{model}, {dtype}, {grid}", *DTYPES[dtype], grid=grid, model=model, quick=quick)
 
 
 def _options():
@@ -189,7 +190,7 @@ def _options():
             "tuned products",
         }
         yield _train(f"{name}: gpt", *words, grid="z=2,data=2", quick=quick)
-        yield _train(f"{name}: llama in bf16", *words, "--dtype", "bf16", grid="x=2,data=2", model="llama")
+        yield _train(f"{name}: llama in bf16", *words, *DTYPES["bf16"], grid="x=2,data=2", model="llama")
     with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
         flags = cpuinfo.read()
     for method, flag in (("pairs", "avx512_bf16"), ("amx", "amx_bf16")):
@@ -209,7 +210,7 @@ def _orders():
     for rewrite in REWRITES:
         # Micro-batches that can be halved.
         yield _train(f"rewrite {rewrite}: gpt", "--dropout", "0.1", "--rewrites", rewrite, grid="z=2", quick=True)
-        words = ["--dtype", "bf16", "--rewrites", rewrite]
+        words = [*DTYPES["bf16"], "--rewrites", rewrite]
         yield _train(f"rewrite {rewrite}: llama in bf16", *words, grid="x=2,data=2", model="llama")
     words = ["--policy", f"file:{INPUTS}/plan.json"]
     yield _train("a plan file of the program before", *words, grid="data=2", quick=True)
@@ -228,11 +229,11 @@ def _after_training():
                 [*generate, "--temperature", "0"],
                 [*generate, "--temperature", "0.9", "--top-k", "20", "--top-p", "0.9", "--seed", "3"],
                 ["export", "run", "-o", "hf"],
-                ["eval", "hf", "--json", "--data", f"{INPUTS}/text.txt", "--seq-len", "16", "--bf16-products", "fp32"],
+                ["eval", "hf", "--json", "--data", f"{INPUTS}/text.txt", "--seq-len", "16"],
                 *checks,
             ]
             name = f"eval, generate, export: {model}, {dtype}, {grid}"
-            words = ["--dtype", dtype, "--gemm-tuning", "none"]
+            words = [*DTYPES[dtype], "--gemm-tuning", "none"]
             yield _train(name, *words, grid=grid, model=model, then=then, quick=model in ("gpt", "llama"))
     for model in ("gpt", "llama"):
         for dtype in ("fp32", "bf16"):
@@ -244,7 +245,7 @@ def _after_training():
                 ("pipe=2", "data=2"),
                 ("x=2", "z=2,pipe=2"),
             ):
-                first = [*TRAIN, *MODELS[model], "--dtype", dtype, "--dropout", "0.1", "--schedule", "constant"]
+                first = [*TRAIN, *MODELS[model], *DTYPES[dtype], "--dropout", "0.1", "--schedule", "constant"]
                 more = ["--steps", "5", "--grid", other, "--resume", "run", "--run-dir", "resumed"]
                 commands = [Command([*first, "--grid", grid, "--run-dir", "run"]), Command([*first, *more])]
                 name = f"resume: {model}, {dtype}, {grid} to {other}"
@@ -259,7 +260,7 @@ def _processes():
     for name, words, grid, model in (
         ("gpt", ["--dropout", "0.1"], "data=2", "gpt"),
         ("gpt, micro-batches and ZeRO-1", ["--micro-batch", "1", "--zero-1", "true"], "z=2,data=2", "gpt"),
-        ("llama in bf16", ["--dtype", "bf16", "--policy", "axonn"], "x=2,z=2", "llama"),
+        ("llama in bf16", [*DTYPES["bf16"], "--policy", "axonn"], "x=2,z=2", "llama"),
         ("gpt in stages", ["--micro-batch", "1", "--policy", "1f1b"], "x=2,pipe=2", "gpt"),
         (
             "llama, critical path and rewrites",
@@ -291,7 +292,7 @@ def _plans():
         for grid in GRIDS:
             for dtype in ("fp32", "bf16"):
                 words = ["train", *STEP, *THREADS, *MODELS[model], *DATA]
-                words += ["--grid", grid, "--dtype", dtype, "--dry-run", "--json"]
+                words += ["--grid", grid, *DTYPES[dtype], "--dry-run", "--json"]
                 yield Case(f"dry run: {model}, {dtype}, {grid}", [Command(words)], quick=True)
     for model, grid, machine in (
         ("gpt2-124m", "y=2,z=2", "dgx-h100"),

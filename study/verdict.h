@@ -27,19 +27,19 @@ std::string_view identifier_of(BoundBy by);
 struct Change {
   std::string what = {};  // "--reduce-dtype bf16", "issue it before …"
   double gain_ns = 0;
-  std::string note = {};  // what it costs besides; "": nothing
+  std::string note = {};  // its other costs; "": none
   int number = 0;         // of a remedy, for --apply; 0: a setting
 };
 
 /// Settings of the run's configuration that the user may change: gradients sent as bf16, nothing recomputed,
-/// micro-batches of half the size. `plan` plans and simulates a run on the costs of the step. Those that can't be are
-/// left out.
+/// micro-batches of half the size. `plan` plans and simulates a run on the costs of the step. A setting that the
+/// configuration can't have is left out.
 std::vector<Change> other_settings(const PolicyStep& step,
                                    const std::function<PolicyStep(train::ResolvedRun run)>& plan);
 
 struct Verdict {
   BoundBy by = BoundBy::order;
-  double busy_ns = 0;                // of what it is bound by; of an order, what the bound leaves at most to gain
+  double busy_ns = 0;                // time of the work that bounds it; of an order, the most that another one gains
   std::string text = {};             // a sentence
   std::vector<Change> changes = {};  // at most three, each of which gains, by falling gain
 };

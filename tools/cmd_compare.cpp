@@ -387,6 +387,10 @@ int compare(CompareOptions& options) {
     throw UserError(fmt::format("--machine-costs and --profile {}", options.config.profile), "one source of costs",
                     "leave one of the two out");
   }
+  // A name that nobody knows is told before anything is measured.
+  for (const std::string& name : options.policies) {
+    if (name != "all") (void)policy::named_policy(name, options.config.libraries);
+  }
   return options.measure ? simulate_and_measure(options) : simulate_only(options);
 }
 

@@ -134,13 +134,18 @@ int print_exported(const ExportOptions& options, const train::SavedModel& model,
                   exported.adapters ? "the adapters of " : "", train::name_of(model), human_bytes(weights_bytes)));
 }
 
-/// The model's tokenizer, which one that is in the folder already must equal.
+/// The model's tokenizer. A tokenizer that is in the folder already must equal it; a file that isn't read as one need
+/// not.
 text::TokenizerPointer tokenizer_beside(const ExportOptions& options, const train::SavedModel& model) {
   const bool accepted = !options.accepted.empty();
   const auto tokenizer = train::model_tokenizer("", model.path, model.model.vocab, accepted).tokenizer;
-  if (tokenizer && !accepted && text::has_tokenizer(options.output)) {
-    (void)train::model_tokenizer(options.output, model.path, model.model.vocab);
+  if (!tokenizer || accepted || !text::has_tokenizer(options.output)) return tokenizer;
+  try {
+    (void)train::find_tokenizer(options.output, model.path, model.model.vocab);
+  } catch (const UserError&) {
+    return tokenizer;
   }
+  (void)train::model_tokenizer(options.output, model.path, model.model.vocab);
   return tokenizer;
 }
 

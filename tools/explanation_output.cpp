@@ -251,15 +251,15 @@ std::vector<simulate::BubbleGap> longest(std::vector<simulate::BubbleGap> gaps, 
   return gaps;
 }
 
-/// The verdict, and below it what helps most. `number`: whether remedies can be chosen by theirs.
-StyledText verdict_text(const study::Verdict& verdict, std::optional<std::size_t> width) {
+/// The verdict, and below it the changes that help most, or `none` if no change does.
+StyledText verdict_text(const study::Verdict& verdict, const char* none, std::optional<std::size_t> width) {
   StyledText text = lines({{"verdict", verdict.text}}, width);
   std::vector<std::vector<std::string>> rows;
   for (const study::Change& change : verdict.changes) {
     rows.push_back({change.number > 0 ? fmt::format("{:>3}", change.number) : "   ", gain_text(change.gain_ns),
                     change.note.empty() ? change.what : fmt::format("{} ({})", change.what, change.note)});
   }
-  if (rows.empty()) return text.add(lines({{"remedies", "none gains: neither moves nor other settings"}}, width));
+  if (rows.empty()) return text.add(lines({{"remedies", none}}, width));
   return text.add(remedy_lines(std::move(rows), width));
 }
 
@@ -321,7 +321,7 @@ StyledText details(const ExplainedStep& step, std::optional<std::size_t> width) 
 
 StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width) {
   const simulate::Explanation& explanation = step.explanation;
-  StyledText text = verdict_text(step.verdict, width);
+  StyledText text = verdict_text(step.verdict, "none gains: neither moves nor other settings", width);
   text.add("\n").add(totals(step, width));
   if (step.whole) text.add(details(step, width));
   if (!step.whole) text.add(lines({{"more", "--all explains each group, and what else was tried"}}, width));
@@ -397,7 +397,7 @@ study::Verdict bubble_verdict(const study::PolicyStep& step, std::vector<study::
   }
   const auto most = static_cast<std::size_t>(std::ranges::max_element(sums) - sums.begin());
   verdict.text +=
-      fmt::format("; its ranks are idle for {:.1f} % of it, most of that for {}",
+      fmt::format("; its ranks are idle for {:.1f} % of it, most of that because: {}",
                   100 * simulate::bubble_share(report.times()), to_string(static_cast<simulate::BubbleCause>(most)));
   return verdict;
 }
@@ -420,7 +420,7 @@ std::string bubble_text(const study::PolicyStep& step, std::size_t most, const s
     cells.push_back(format_time(sums[k].fill_ns));
   }
   std::string text =
-      verdict_text(verdict, width).plain() +
+      verdict_text(verdict, "no other setting gains; --pipe-rank RANK looks for moves in a stage", width).plain() +
       fmt::format("\n{}\nstep {}, bubble {:.1f} %: for what a rank waits while it doesn't compute\n\n", title_of(step),
                   format_time(report.step_ns()), 100 * simulate::bubble_share(report.times()));
   text += table_text(table, width).plain() + "\nThe longest gaps:\n";

@@ -51,8 +51,10 @@ class EvaluationBar {
 /// LoggedSteps.
 class Progress {
  public:
+  Progress(std::int64_t first_step, std::int64_t steps, std::int64_t log_every)
+      : first_step_(first_step), steps_(steps), log_every_(log_every), logged_(steps, log_every) {}
   /// Writes to `out` instead of standard error.
-  Progress(std::int64_t first_step, std::int64_t steps, std::int64_t log_every = 0, std::FILE* out = stderr)
+  Progress(std::int64_t first_step, std::int64_t steps, std::int64_t log_every, std::FILE* out)
       : line_(true, out), first_step_(first_step), steps_(steps), log_every_(log_every), logged_(steps, log_every) {}
   /// Keeps the latest status on the console.
   ~Progress() { line_.keep(); }

@@ -54,7 +54,7 @@ struct TrainingSetup {
   const RunConfig& config() const { return run.config; }
   /// Tokens of training sequences that were read once `steps_done` steps are, those of a resumed run included.
   std::uint64_t tokens_seen(std::int64_t steps_done) const;
-  /// The number of the first sequence to read, of a run that goes on the one behind the tokens seen.
+  /// The number of the first sequence to read: in a resumed run, the first one after the tokens seen.
   std::uint64_t first_sequence() const;
   /// The program's arrays of parameters and optimizer state.
   std::vector<ParameterState> parameters() const;

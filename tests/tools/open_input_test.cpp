@@ -41,7 +41,7 @@ TEST_F(OpenGraphCommand, IsPlannedReplayedAndExplained) {
   output({"plan", "s.graph.json", "--policy", "lhs", "-o", "p.json"});
   EXPECT_DOUBLE_EQ(step_seconds({"simulate", "s.graph.json", "--policy", "file:p.json"}),
                    step_seconds({"simulate", "s.graph.json", "--policy", "lhs"}));
-  EXPECT_TRUE(has_parts(output({"explain", "s.graph.json"}), {"all_reduce on tp"}));
+  EXPECT_TRUE(has_parts(output({"explain", "s.graph.json", "--all"}), {"all_reduce on tp"}));
 }
 
 TEST_F(OpenGraphCommand, PoliciesAreComparedAndDrawn) {

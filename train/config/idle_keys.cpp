@@ -14,7 +14,7 @@ namespace weft::train {
 namespace {
 
 struct Idle {
-  std::string_view key;  // its name, or the begin of several names with a * behind it
+  std::string_view key;  // its name, or how several names begin, followed by *
   bool (*here)(const RunConfig&);
   std::string_view because, expected;
 };

@@ -138,7 +138,7 @@ int print_exported(const ExportOptions& options, const train::SavedModel& model,
 /// not.
 text::TokenizerPointer tokenizer_beside(const ExportOptions& options, const train::SavedModel& model) {
   const bool accepted = !options.accepted.empty();
-  const auto tokenizer = train::model_tokenizer("", model.path, model.model.vocab, accepted).tokenizer;
+  auto tokenizer = train::model_tokenizer("", model.path, model.model.vocab, accepted).tokenizer;
   if (!tokenizer || accepted || !text::has_tokenizer(options.output)) return tokenizer;
   try {
     (void)train::find_tokenizer(options.output, model.path, model.model.vocab);

@@ -232,10 +232,10 @@ TEST(Machine, RefusesNumbersThatNoDeviceHas) {
              {replaced(kSmall, "= 1e11", "= 0.5"), {"device.memory-bandwidth is 0.5"}},
              {replaced(kSmall, "bandwidth = 1e10", "bandwidth = 1e-3"), {"node.bandwidth"}},
              {replaced(kSmall, "bandwidth = 1e9", "bandwidth = 0.9"), {"network.bandwidth"}},
-             {eight + group + group, {"node.group[1]"}},
+             {fmt::format("{}{}{}", eight, group, group), {"node.group[1]"}},
              {eight + replaced(group, "= 4", "= 1"), {"node.group[0].ranks"}},
              {eight + replaced(group, "1e10", "0.1"), {"node.group[0].bandwidth"}},
-             {kSmall + slowdown + slowdown, {"slowdown[1]"}},
+             {fmt::format("{}{}{}", kSmall, slowdown, slowdown), {"slowdown[1]"}},
              {kSmall + "[[calibration]]\nkind = \"all_reduce\"\nranks = 2\nbytes = 0.4\nseconds = 1\nerror = 1\n"
                        "source = \"s\"\n",
               {"calibration[0].bytes"}}}) {

@@ -39,7 +39,7 @@ void write_all(const std::filesystem::path& path, const Tensors& tensors) {
   std::vector<TensorToWrite> list;
   for (const auto& [name, entry] : tensors) {
     list.push_back({name, stored_type(DType::f32), entry.shape,
-                    [&entry](std::vector<std::byte>&) { return std::as_bytes(std::span(entry.values)); }});
+                    [values = std::as_bytes(std::span(entry.values))](std::vector<std::byte>&) { return values; }});
   }
   write_safetensors(path, std::move(list));
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,14 +87,20 @@ class RunLog::File {
   };
   using Stream = std::unique_ptr<std::FILE, Close>;
 
-  /// Null, with errno set, if it can't be opened. The folder may belong to somebody else: a link in the file's place is
-  /// replaced, and a pipe without a reader doesn't block the run.
+  /// Null, with errno set, if it can't be opened. The folder may belong to somebody else: a link in the file's place,
+  /// symbolic or hard, is replaced, and a pipe without a reader doesn't block the run.
   static Stream opened(const std::filesystem::path& path) {
     const auto open = [&] {
       return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     };
     int descriptor = open();
-    if (descriptor < 0 && errno == ELOOP && ::unlink(path.c_str()) == 0) descriptor = open();
+    struct stat found {};
+    const bool shared =
+        descriptor >= 0 && ::fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink > 1;
+    if ((shared || (descriptor < 0 && errno == ELOOP)) && ::unlink(path.c_str()) == 0) {
+      if (descriptor >= 0) ::close(descriptor);
+      descriptor = open();
+    }
     return Stream(descriptor < 0 ? nullptr : ::fdopen(descriptor, "a"));
   }
 

@@ -421,8 +421,10 @@ def all_cases():
     return [case for group in groups for case in group()]
 
 
-def write_inputs(weft, folder):
-    """Files that both programs read. `weft` makes files once that come from measuring or from an older run."""
+def write_inputs(weft, folder, cases=None):
+    """Files that both programs read. `weft` makes files once that come from measuring or from an older run: those that
+    `cases` read, or all."""
+    words_read = [word for case in cases or all_cases() for command in case.commands for word in command.words]
     folder.mkdir(parents=True)
     words = ["warp", "and", "weft", "of", "a", "loom", "hold", "the", "yarn", "that", "threads", "cross"]
     (folder / "text.txt").write_text("".join(words[i * i * 7 % 12] + (" " if i % 9 else ".\n") for i in range(2000)))
@@ -466,7 +468,9 @@ def write_inputs(weft, folder):
         ],
         ["export", "run", "-o", "hf"],
     ):
-        weft_runs.run([weft, *command], cwd=folder)
+        made = command[-1] if command[-2] == "-o" else ""
+        if not made or any(f"{INPUTS}/{made}" in word for word in words_read):
+            weft_runs.run([weft, *command], cwd=folder)
 
 
 def mpirun(ranks):

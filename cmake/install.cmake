@@ -28,9 +28,9 @@ if(WEFT_ISA STREQUAL "all")
 endif()
 
 # weft::weft has all rooms that a program may use; weft::plan, … are single rooms. Training belongs to the command.
-set(weft_rooms base graph kernels ops plan cost time policy comm simulate execute inspect)
+set(weft_rooms base graph kernels ops plan cost time policy comm simulate layouts execute inspect report)
 add_library(weft_all INTERFACE)
-target_link_libraries(weft_all INTERFACE weft_ops weft_execute weft_inspect)
+target_link_libraries(weft_all INTERFACE weft_ops weft_execute weft_report)
 set_target_properties(weft_all PROPERTIES EXPORT_NAME weft)
 set(weft_targets weft_all)
 foreach(room ${weft_rooms})

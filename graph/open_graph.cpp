@@ -198,8 +198,24 @@ void check_channels(const OpenGraph& graph, const std::string& place) {
       refuse_open(fmt::format("{}channel '{}' has groups of {} ranks", place, channel.name, channel.group_size),
                   "one at least", "correct group_size");
     }
+    const std::string subject = fmt::format("{}channel '{}'", place, channel.name);
+    if (graph.world > 1 && channel.group_size > graph.world) {
+      refuse_open(fmt::format("{} has groups of {} ranks, and world is {}", subject, channel.group_size, graph.world),
+                  "no more than world", "correct group_size or world");
+    }
     for (const auto& group : channel.groups) {
+      // Fewer may stand for all.
+      if (channel.group_size > 1 && std::ssize(group) > channel.group_size) {
+        refuse_open(
+            fmt::format("{}: a group has {} ranks, and group_size is {}", subject, group.size(), channel.group_size),
+            "no more than group_size", "correct the group or group_size");
+      }
+      std::unordered_set<std::int64_t> members;
       for (const std::int64_t rank : group) {
+        if (!members.insert(rank).second) {
+          refuse_open(fmt::format("{}: rank {} stands in a group twice", subject, rank), "each rank once",
+                      "take it out");
+        }
         if (rank >= 0 && rank < graph.world) continue;
         refuse_open(fmt::format("{}channel '{}': rank {} doesn't exist", place, channel.name, rank),
                     fmt::format("ranks from 0 to {}, as world is {}", graph.world - 1, graph.world),

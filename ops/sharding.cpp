@@ -129,19 +129,20 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& gri
   return std::nullopt;
 }
 
-// The fitting grid of as many ranks whose axes are nearest. There is always one: pure data parallelism fits every
-// model.
-graph::Grid nearest_grid(const ModelConfig& model, const graph::Grid& grid) {
-  const std::vector<graph::Grid> grids = fitting_grids(model, grid.ranks());
-  const auto distance = [&](const graph::Grid& other) {
-    double sum = 0;
+// The fitting grid of `ranks` ranks whose axes are nearest, of those that divide `batch` sequences if there are any.
+// There always is a fitting one: pure data parallelism fits every model.
+graph::Grid nearest_grid(const ModelConfig& model, const graph::Grid& wanted, std::int64_t ranks, std::int64_t batch) {
+  const std::int64_t pipe = ranks % wanted.pipe == 0 && wanted.pipe <= model.layers ? wanted.pipe : 1;
+  std::vector<graph::Grid> grids = fitting_grids(model, ranks / pipe);
+  for (graph::Grid& grid : grids) grid.pipe = pipe;
+  const auto rank_of_choice = [&](const graph::Grid& other) {
+    double distance = 0;
     for (const graph::Axis axis : graph::kAxes) {
-      sum += std::abs(std::log(static_cast<double>(other.on(axis)) / static_cast<double>(grid.on(axis))));
+      distance += std::abs(std::log(static_cast<double>(other.on(axis)) / static_cast<double>(wanted.on(axis))));
     }
-    return sum;
+    return std::pair(batch % other.batch_ranks() != 0, distance);
   };
-  return *std::min_element(grids.begin(), grids.end(),
-                           [&](const graph::Grid& a, const graph::Grid& b) { return distance(a) < distance(b); });
+  return *std::ranges::min_element(grids, {}, rank_of_choice);
 }
 
 /// The rows and columns of a parameter that a rank has, and which copy of them it is.
@@ -299,13 +300,32 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
   return shards;
 }
 
-void validate_grid(const ModelConfig& model, const graph::Grid& grid) {
+bool fits_model(const ModelConfig& model, const graph::Grid& grid) {
+  return !misfit_of(model, grid);
+}
+
+std::string nearest_grid_flags(const ModelConfig& model, const graph::Grid& wanted, std::int64_t ranks,
+                               std::int64_t batch) {
+  const graph::Grid grid = nearest_grid(model, wanted, ranks, batch);
+  std::string sizes;
+  for (const graph::Axis axis :
+       {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data, graph::Axis::pipe}) {
+    if (grid.on(axis) > 1)
+      sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ",", graph::to_string(axis), grid.on(axis));
+  }
+  std::string flag = "--grid " + (sizes.empty() ? "data=1" : sizes);
+  const std::int64_t unit = grid.batch_ranks();
+  if (batch % unit == 0) return flag;
+  return fmt::format("{} --global-batch {}", flag, (batch + unit - 1) / unit * unit);
+}
+
+void validate_grid(const ModelConfig& model, const graph::Grid& grid, std::int64_t batch, bool fixed_ranks) {
   const auto misfit = misfit_of(model, grid);
   if (!misfit) return;
   const auto fits = [&](std::int64_t size) {
     graph::Grid other = grid;
     other.on(misfit->axis) = size;
-    return !misfit_of(model, other);
+    return !fixed_ranks && batch % other.batch_ranks() == 0 && fits_model(model, other);
   };
   const std::int64_t given = grid.on(misfit->axis);
   std::vector<std::string> nearest;
@@ -317,7 +337,7 @@ void validate_grid(const ModelConfig& model, const graph::Grid& grid) {
     nearest.push_back(fmt::format("{}={}", graph::to_string(misfit->axis), above));
     break;
   }
-  nearest.push_back("--grid " + graph::to_string(nearest_grid(model, grid)));
+  nearest.push_back(nearest_grid_flags(model, grid, grid.ranks(), batch));
   throw UserError(fmt::format("grid {}: {} does not divide by {} = {}", graph::to_string(grid), misfit->dimension,
                               graph::to_string(misfit->axis), given),
                   "sizes that the axes divide", fmt::format("choose {}", fmt::join(nearest, " or ")));

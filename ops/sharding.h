@@ -96,8 +96,17 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
 /// All grids of `ranks` ranks that fit the model, ordered by x, y and z.
 std::vector<graph::Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks);
 
+/// Whether the axes divide the model's sizes.
+bool fits_model(const ModelConfig& model, const graph::Grid& grid);
+
+/// Flags for the grid of `ranks` ranks that fits the model and `batch` sequences, and is nearest to `wanted`:
+/// "--grid x=2,data=2"; with another global batch where no grid divides `batch`.
+std::string nearest_grid_flags(const ModelConfig& model, const graph::Grid& wanted, std::int64_t ranks,
+                               std::int64_t batch);
+
 /// Throws UserError if the grid doesn't fit the model. The message names the dimension and the nearest sizes of the
-/// axis that fit.
-void validate_grid(const ModelConfig& model, const graph::Grid& grid);
+/// axis that fit and divide `batch` sequences (0: any), if the ranks aren't fixed, and the nearest grid of as many
+/// ranks.
+void validate_grid(const ModelConfig& model, const graph::Grid& grid, std::int64_t batch = 0, bool fixed_ranks = false);
 
 }  // namespace weft::ops

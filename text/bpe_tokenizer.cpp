@@ -38,7 +38,9 @@ class BpeTokenizer : public Tokenizer {
     if (options.add_special) ids.insert(ids.end(), parts_.before.begin(), parts_.before.end());
     parts_.added.split(
         valid, false, special,
-        [&](std::string_view plain) { encode_plain(plain, plain.data() == valid.data(), special, scratch, ids); },
+        [&](std::string_view plain) {
+          encode_plain(plain, place_of(plain, valid, options.place), special, scratch, ids);
+        },
         [&](const AddedToken& token) { ids.push_back(token.id); });
     if (options.add_special) ids.insert(ids.end(), parts_.after.begin(), parts_.after.end());
   }
@@ -77,20 +79,25 @@ class BpeTokenizer : public Tokenizer {
   }
 
  private:
-  void encode_plain(std::string_view text, bool begins, bool special, BpeModel::Scratch& scratch,
+  /// `place`: of the whole.
+  static TextPlace place_of(std::string_view part, std::string_view whole, TextPlace place) {
+    return part.data() == whole.data() ? place : TextPlace::behind_token;
+  }
+
+  void encode_plain(std::string_view text, TextPlace place, bool special, BpeModel::Scratch& scratch,
                     std::vector<std::int32_t>& ids) const {
     std::string storage;
-    if (!parts_.normalizer.steps.empty()) text = storage = parts_.normalizer(text);
+    if (!parts_.normalizer.steps.empty()) text = storage = parts_.normalizer(text, place);
     parts_.added.split(
         text, true, special,
-        [&](std::string_view plain) { encode_words(plain, begins && plain.data() == text.data(), scratch, ids); },
+        [&](std::string_view plain) { encode_words(plain, place_of(plain, text, place), scratch, ids); },
         [&](const AddedToken& token) { ids.push_back(token.id); });
   }
 
-  void encode_words(std::string_view text, bool begins, BpeModel::Scratch& scratch,
+  void encode_words(std::string_view text, TextPlace place, BpeModel::Scratch& scratch,
                     std::vector<std::int32_t>& ids) const {
     if (lexer_ == nullptr) {
-      parts_.pre_tokenizer(text, begins, [&](std::string_view word) { parts_.model.encode_text(word, scratch, ids); });
+      parts_.pre_tokenizer(text, place, [&](std::string_view word) { parts_.model.encode_text(word, scratch, ids); });
     } else {
       for_each_piece(*lexer_, text, [&](std::string_view word) { parts_.model.encode(word, scratch, ids); });
     }

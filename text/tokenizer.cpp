@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -25,11 +26,13 @@ std::size_t complete_bytes(std::string_view text) {
   return text.size();
 }
 
-TokenizerFacts facts_of_bytes() {
+TokenizerFacts facts_of_bytes(std::span<const std::int32_t> ends) {
   TokenizerFacts facts;
   facts.kind = "bytes";
   facts.vocabulary = ByteTokenizer::kVocabulary;
   facts.begin = facts.end = ByteTokenizer::kEndOfText;
+  facts.ends = {ByteTokenizer::kEndOfText};
+  std::ranges::remove_copy(ends, std::back_inserter(facts.ends), ByteTokenizer::kEndOfText);
   facts.digest = Fingerprint().add(std::string_view("weft bytes 257")).value();
   facts.files = {{"tokenizer.json", tokenizer_json_of_bytes()},
                  {"tokenizer_config.json", tokenizer_config_json(text::kEndOfText, text::kEndOfText)}};
@@ -38,11 +41,22 @@ TokenizerFacts facts_of_bytes() {
 
 }  // namespace
 
+bool TokenizerFacts::is_end(std::int32_t id) const {
+  return std::ranges::find(ends, id) != ends.end();
+}
+
 Tokenizer::Tokenizer(TokenizerFacts facts) : facts_(std::move(facts)) {}
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   std::vector<std::int32_t> ids;
   append(text, options, ids);
+  return ids;
+}
+
+std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text) const {
+  std::vector<std::int32_t> ids = encode(text, {.add_special = false});
+  const auto separator = facts_.separator();
+  if (separator && (ids.empty() || ids.front() != *separator)) ids.insert(ids.begin(), *separator);
   return ids;
 }
 
@@ -84,7 +98,7 @@ std::string TextStream::finish() {
   return rest;
 }
 
-ByteTokenizer::ByteTokenizer() : Tokenizer(facts_of_bytes()) {}
+ByteTokenizer::ByteTokenizer(std::span<const std::int32_t> ends) : Tokenizer(facts_of_bytes(ends)) {}
 
 void ByteTokenizer::append(std::string_view text, const EncodeOptions&, std::vector<std::int32_t>& ids) const {
   ids.reserve(ids.size() + text.size());

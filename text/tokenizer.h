@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/pipeline/text_place.h"
+
 namespace weft::text {
 
 /// What texts such as "<|endoftext|>" in a text are.
@@ -24,6 +26,7 @@ struct EncodeOptions {
   /// Adds what the tokenizer's files put before and behind each text, such as the begin of a text.
   bool add_special = true;
   SpecialTexts special_texts = SpecialTexts::tokens;
+  TextPlace place = TextPlace::begins;
 };
 
 /// A file that belongs to a tokenizer, so that it can be written elsewhere.
@@ -38,9 +41,23 @@ struct TokenizerFacts {
   std::int32_t vocabulary = 0;        // ids are below
   std::optional<std::int32_t> begin;  // of a text: <s>, <|begin_of_text|>
   std::optional<std::int32_t> end;    // of a text: </s>, <|endoftext|>
+  std::vector<std::int32_t> ends;     // all that end a text which a model writes, `end` first
   std::uint64_t digest = 0;           // of the files that say how texts are encoded
   std::vector<TokenizerFile> files;
+
+  /// What stands before each text in training, evaluation and generation: the begin of a text, or else the end of the
+  /// one before, as llm.c writes them.
+  std::optional<std::int32_t> separator() const { return begin ? begin : end; }
+  bool is_end(std::int32_t id) const;
 };
+
+/// The ids that config.json and generation_config.json in a model's folder give to the ends of a text.
+struct ListedEnds {
+  std::optional<std::int32_t> begin;
+  std::vector<std::int32_t> ends;
+};
+/// Of ids below `vocabulary`: files that nobody completed name ids of other models. Throws UserError on what is no id.
+ListedEnds listed_ends(const std::filesystem::path& folder, std::int64_t vocabulary);
 
 /// A range [begin, end) of the ids of a text.
 struct IdRange {
@@ -62,6 +79,9 @@ class Tokenizer {
   std::int32_t vocabulary() const { return facts_.vocabulary; }
 
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  /// A text that a model is to continue, as training encodes a document: `separator` and the text, which may begin with
+  /// it.
+  std::vector<std::int32_t> encode_prompt(std::string_view text) const;
   /// Appends the ids.
   virtual void append(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const = 0;
 
@@ -123,7 +143,8 @@ class ByteTokenizer : public Tokenizer {
   static constexpr std::int32_t kEndOfText = 256;
   static constexpr std::int32_t kVocabulary = 257;
 
-  ByteTokenizer();
+  /// `ends`: ids that end a text beside end-of-text.
+  explicit ByteTokenizer(std::span<const std::int32_t> ends = {});
 
   /// One id a byte, also of bytes that aren't UTF-8; no end-of-text is added.
   void append(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const override;

@@ -419,7 +419,7 @@ Command describe_compare() {
   command.add(
       number_option("--noise", &options->noise,
                     "simulate every plan 21 times more with task times of this relative deviation, and once with "
-                    "a rank that computes 1.2 times as long; all ranks are simulated",
+                    "a rank that computes 1.2 times as long; all ranks are simulated; 0: once, without noise",
                     0, 10));
   command.add(scale_option(options->scales));
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});

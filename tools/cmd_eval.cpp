@@ -29,7 +29,9 @@
 #include "train/run/launch_run.h"
 #include "train/run/run_inputs.h"
 #include "train/step/planning.h"
+#include "train/step/run_graphs.h"
 #include "train/step/step_config.h"
+#include "train/step/step_data.h"
 #include "train/step/training_state.h"
 #include "train/stopping.h"
 

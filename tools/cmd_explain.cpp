@@ -124,11 +124,11 @@ Command describe_explain() {
                             "of a pipeline: explain this rank's collectives; without it, the ranks' bubbles", 0,
                             1000000));
   command.add(number_option("--most", &options->options.most_remedied,
-                            "groups of collectives whose remedies are simulated, the most exposed first", 0));
+                            "groups of collectives whose remedies are simulated, the most exposed first; 0: none", 0));
   command.add(
       word_option("--apply", &options->apply, "NUMBERS",
                   "simulate the plan with these remedies, by the numbers that are printed with the same options"));
-  command.add(output_option(options->output, "FILE",
+  command.add(output_option(options->output, "FILE.json",
                             "write that plan for --policy file:FILE, if its step is simulated to be shorter"));
   command.add(scale_option(options->scales));
   command.add({.names = "--all",

@@ -1,9 +1,9 @@
 // `weft export`: a model, of a checkpoint of any grid or of Hugging Face, as one folder that Hugging Face's libraries
-// load, or a run's training step as
-// Chakra traces that simulators of machines replay.
+// load, or a run's training step as Chakra traces that simulators of machines replay.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
@@ -30,6 +30,7 @@
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/weights.h"
 #include "train/config/resolved_run.h"
 #include "train/config/saved_model.h"
@@ -99,6 +100,65 @@ struct ExportedFiles {
   }
 };
 
+/// A saved model's arrays, with adapters merged or not. Those asked for last stay in memory: a few of the model's
+/// tensors are together in one parameter, and files have others between them.
+class StreamedParameters {
+ public:
+  StreamedParameters(const train::SavedModel& saved, bool merges)
+      : saved_(saved), merges_(merges), specs_(ops::model_parameters(saved.model)) {}
+  StreamedParameters(const StreamedParameters&) = delete;
+  StreamedParameters& operator=(const StreamedParameters&) = delete;
+
+  /// Before any array is asked for. Throws UserError like train::open_parameters().
+  void open() { read_ = train::open_parameters(saved_.path, saved_.model, states()); }
+  /// Of all parameters, without arrays.
+  std::vector<train::ParameterState> states() const {
+    std::vector<train::ParameterState> states;
+    for (const ops::ParameterSpec& spec : specs_) states.push_back({&spec, saved_.dtype});
+    return states;
+  }
+  const void* array_of(const train::ParameterState& parameter) {
+    const auto found = std::ranges::find(kept_, parameter.spec, &Array::spec);
+    if (found != kept_.end()) return found->bytes.data();
+    if (kept_.size() == kMostKept) kept_.pop_front();
+    return kept_.emplace_back(loaded(*parameter.spec)).bytes.data();
+  }
+
+ private:
+  static constexpr std::size_t kMostKept = 2;
+
+  struct Array {
+    const ops::ParameterSpec* spec = nullptr;
+    Buffer bytes;
+
+    train::ParameterState state(DType dtype) { return {spec, dtype, bytes.data()}; }
+  };
+
+  Array read(const ops::ParameterSpec& spec) const {
+    Array array{&spec, Buffer(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(saved_.dtype)))};
+    read_(array.state(saved_.dtype));
+    return array;
+  }
+  Array loaded(const ops::ParameterSpec& spec) const {
+    Array weight = read(spec);
+    std::vector<Array> adapters;
+    for (const ops::ParameterSpec& other : specs_) {
+      if (merges_ && ops::is_adapter(other) && ops::adapted_weight(other) == spec.name) adapters.push_back(read(other));
+    }
+    if (adapters.empty()) return weight;
+    std::vector<train::ParameterState> merged = {weight.state(saved_.dtype)};
+    for (Array& adapter : adapters) merged.push_back(adapter.state(saved_.dtype));
+    train::merge_adapters(saved_.model, merged);
+    return weight;
+  }
+
+  const train::SavedModel& saved_;
+  const bool merges_;
+  const std::vector<ops::ParameterSpec> specs_;
+  train::ParameterReader read_;
+  std::deque<Array> kept_;
+};
+
 void expect_room(const fs::path& folder, std::span<const train::ParameterState> saved, ExportedFiles& exported) {
   std::vector<std::uint64_t> sizes;
   for (auto& shard : train::weight_shards(saved, exported.shard_bytes)) {
@@ -162,29 +222,23 @@ int export_model(const ExportOptions& options) {
     throw UserError(fmt::format("--base = {} for a whole model", options.base),
                     "adapters alone, whose file names the model below them", "leave --base out");
   }
-  const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model.model);
-  std::vector<Buffer> arrays;
-  std::vector<train::ParameterState> loaded;
-  std::vector<train::ParameterState> saved;
-  for (const ops::ParameterSpec& spec : specs) {
-    arrays.emplace_back(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(model.dtype)));
-    loaded.push_back({&spec, model.dtype, arrays.back().data()});
-    if (ops::is_adapter(spec) == exported.adapters) saved.push_back({&spec, model.dtype, arrays.back().data()});
-  }
+  StreamedParameters parameters(model, options.merge);
+  const auto array_of = [&](const train::ParameterState& of) { return parameters.array_of(of); };
+  std::vector<train::ParameterState> saved = parameters.states();
+  std::erase_if(saved, [&](const auto& state) { return ops::is_adapter(*state.spec) != exported.adapters; });
   expect_room(folder, saved, exported);
   exported.adapters
       ? expect_no_file(folder, {train::kAdapterFile, train::kAdapterConfigFile}, "adapters")
       : expect_no_file(folder, {"model.safetensors", "model.safetensors.index.json", "config.json"}, "a model");
-  train::load_parameters(model.path, model.model, loaded);
-  if (options.merge) train::merge_adapters(model.model, loaded);
+  parameters.open();
   const text::TokenizerPointer tokenizer = tokenizer_beside(options, model);
   std::optional<train::TextEnds> ends;
-  if (tokenizer) ends = {tokenizer->facts().begin, tokenizer->facts().end};
+  if (tokenizer) ends = {tokenizer->facts().begin, tokenizer->facts().ends};
   write_folder(folder, [&](const fs::path& temporary) {
     exported.files = exported.adapters
                          ? train::save_adapter(temporary, model.model, saved,
-                                               options.base.empty() ? model.checkpoint->base : options.base)
-                         : train::save_weights(temporary, model.model, saved, exported.shard_bytes, ends);
+                                               options.base.empty() ? model.checkpoint->base : options.base, array_of)
+                         : train::save_weights(temporary, model.model, saved, exported.shard_bytes, ends, array_of);
     if (!tokenizer || text::has_tokenizer(folder)) return;  // a tokenizer that is there stays
     for (const text::TokenizerFile& file : tokenizer->facts().files) {
       std::error_code error;
@@ -252,8 +306,7 @@ Command describe_export() {
       required(path_option("run", &options->from, "",
                            "a run or checkpoint folder of any grid, or a folder of Hugging Face; chakra: a run or a "
                            "config.toml")));
-  command.add(required(path_option("-o,--output", &options->output, "FOLDER",
-                                   "the folder to write; nothing in it is overwritten", Paths::folders)));
+  command.add(required(output_option(options->output, "FOLDER", "the folder to write; nothing in it is overwritten")));
   command.add(choice_option(
       "--format", &options->format, "hf|chakra",
       "hf: config.json, model.safetensors or several such files, and the tokenizer's files; chakra: execution traces "

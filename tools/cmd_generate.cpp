@@ -2,14 +2,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -83,6 +86,11 @@ std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const ops:
   return options.prompt_ids;
 }
 
+std::filesystem::path folder_of(const std::filesystem::path& saved) {
+  std::error_code error;
+  return std::filesystem::is_directory(saved, error) ? saved : saved.parent_path();
+}
+
 /// The tokenizer for a text; none where ids are given.
 text::TokenizerPointer tokenizer_for(const GenerateOptions& options, const train::SavedModel& saved) {
   if (!options.prompt_ids.empty()) return nullptr;
@@ -95,10 +103,7 @@ text::TokenizerPointer tokenizer_for(const GenerateOptions& options, const train
 }
 
 std::vector<std::int32_t> encoded_prompt(const GenerateOptions& options, const text::Tokenizer& tokenizer) {
-  std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
-  const auto& facts = tokenizer.facts();
-  // A token that stands before every text.
-  if (prompt.empty() && (facts.begin || facts.end)) prompt.push_back(facts.begin ? *facts.begin : *facts.end);
+  std::vector<std::int32_t> prompt = tokenizer.encode_prompt(options.prompt);
   if (!prompt.empty()) return prompt;
   throw UserError("no prompt, and a tokenizer without a token for the begin of a text", "a prompt", "--prompt TEXT");
 }
@@ -112,8 +117,10 @@ int generate(const GenerateOptions& options) {
   train::Sampler sampler({options.temperature, options.top_k, options.top_p, options.seed});
   const auto prompt_size = static_cast<std::int64_t>(prompt.size());
   if (prompt_size > model.context) {
-    throw UserError(fmt::format("a prompt of {} {}", prompt_size, bytes ? "bytes" : "tokens"),
-                    fmt::format("at most {}, the model's context", model.context), "shorten the prompt");
+    throw UserError(fmt::format("a prompt of {} {}", bytes ? prompt_size - 1 : prompt_size, bytes ? "bytes" : "tokens"),
+                    fmt::format("at most {}, the model's context{}", bytes ? model.context - 1 : model.context,
+                                bytes ? " without the token that begins a text" : ""),
+                    "shorten the prompt");
   }
   model = train::with_short_context(model, prompt_size + options.max_tokens);
   const std::int64_t prefill = train::prefill_length(prompt_size, options.max_tokens, model.context);
@@ -121,6 +128,12 @@ int generate(const GenerateOptions& options) {
   train::RunConfig config;
   config.dtype = saved.dtype;
   const train::TuningSetting tuning = train::tuning_setting(options.gemm_tuning);
+  std::vector<std::int32_t> ends;
+  if (!ids) {
+    ends = tokenizer->facts().ends;
+    const auto& listed = text::listed_ends(folder_of(saved.path), model.vocab).ends;
+    ends.insert(ends.end(), listed.begin(), listed.end());
+  }
   return comm::run_ranks(1, [&](comm::World& world) {
     if (const auto bf16 = train::bf16_of_run(world, config, train::checkpoint_of(saved)))
       config.bf16_products = bf16->unit;
@@ -145,7 +158,7 @@ int generate(const GenerateOptions& options) {
     };
     if (!options.json) out.write(ids ? fmt::format("{}", fmt::join(prompt, " ")) : options.prompt);
     generator.generate(prompt, options.max_tokens, sampler, [&](std::int32_t token) {
-      if (!ids && token == tokenizer->facts().end) return false;
+      if (std::ranges::find(ends, token) != ends.end()) return false;
       made.push_back(token);
       show(ids ? fmt::format(" {}", token) : stream->add(token));
       return true;

@@ -267,7 +267,7 @@ Command describe_graph() {
       {.names = "--layers", .target = &options->layers, .value = "FIRST..LAST", .help = "only tasks of these layers"});
   command.add(
       {.names = "--around", .target = &options->around, .value = "TASK", .help = "only this task and what is near it"});
-  command.add(number_option("--hops", &options->hops, "how many edges away is near", 0, 1000000));
+  command.add(number_option("--hops", &options->hops, "how many edges away is near; 0: the task alone", 0, 1000000));
   command.add({.names = "--from", .target = &options->from, .value = "TASK", .help = "only what depends on this task"});
   command.add(
       word_option("--to", &options->to, "TASK", "only what this task depends on; with --from, the paths between them"));

@@ -333,8 +333,8 @@ int measure(const MeasureOptions& options) {
 Command measure_command() {
   Command command{"measure", "measure the CPUs or GPUs at hand, and write their machine file"};
   const auto options = std::make_shared<MeasureOptions>();
-  command.add(required(path_option("-o,--output", &options->output, "FILE.toml",
-                                   "the file to write, for --machine; its name is the machine's")));
+  command.add(required(
+      output_option(options->output, "FILE.toml", "the file to write, for --machine; its name is the machine's")));
   command.add(choice_option("--device", &options->device, "",
                             "what to measure: the cpu, or with cuda NVIDIA GPUs, one for each rank", {"cpu", "cuda"}));
   command.add(number_option("--ranks", &options->ranks, "ranks of this process; mpirun brings its own", 1, 4096));

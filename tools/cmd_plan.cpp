@@ -79,7 +79,7 @@ int write_plan(const PlanOptions& options) {
 Command describe_plan() {
   Command command{"plan", "write the order that a policy decides on as a file"};
   const auto options = std::make_shared<PlanOptions>();
-  command.add(output_option(options->output, "FILE", "the file to write"));
+  command.add(output_option(options->output, "FILE.json", "the file to write"));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   const ConfigOptions config(command);
   command.examples = {{"weft plan --model tiny --ranks 2 -o plan.json"},

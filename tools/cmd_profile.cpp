@@ -86,7 +86,7 @@ int profile(const ProfileOptions& options) {
 Command describe_profile() {
   Command command{"profile", "measure what each task of a step costs on this machine"};
   const auto options = std::make_shared<ProfileOptions>();
-  command.add(output_option(options->output, "FILE", "the file to write, for --profile"));
+  command.add(output_option(options->output, "FILE.json", "the file to write, for --profile"));
   command.add(number_option("--profile-steps", &options->steps, "steps measured, one task at a time", 1, 10000));
   command.add(number_option("--rounds", &options->rounds,
                             "rounds in which collectives run, alone and with computations", 1, 1000));

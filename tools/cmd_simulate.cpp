@@ -285,7 +285,7 @@ Command describe_simulate() {
                             "how many times as long rank 0 computes; all ranks are simulated", 0.01, 1000));
   command.add(scale_option(options->scales));
   command.add(
-      output_option(options->trace, "FILE.json", "write a Chrome trace, for Perfetto; packed if it ends in .gz"));
+      output_option(options->trace, "FILE.json[.gz]", "write a Chrome trace, for Perfetto; packed if it ends in .gz"));
   command.add(svg_option(options->svg, "draw the last step's timeline"));
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
   const ConfigOptions config(command);

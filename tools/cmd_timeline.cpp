@@ -128,7 +128,7 @@ void print_text(const std::vector<TimelineInput>& inputs) {
       if (!rank.steps.empty()) say("{}", inspect::timeline_text(input.recording, rank.steps.back(), columns));
     }
     if (input.bound_ns > 0) {
-      say("lower bound {:.2f} ms: no policy is faster on this graph\n", input.bound_ns * 1e-6);
+      say("lower bound {}: no policy is faster on this graph\n", format_time(input.bound_ns));
     }
     if (input.step && !input.step->note.empty()) say("note: {}\n", input.step->note);
   }

@@ -31,7 +31,7 @@
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
-#include "train/step/planning.h"
+#include "train/step/run_graphs.h"
 
 namespace weft::tools {
 namespace {

@@ -139,7 +139,7 @@ int tune(const TuneOptions& options) {
 Command describe_tune() {
   Command command{"tune", "find the fastest way to compute each matrix product here"};
   const auto options = std::make_shared<TuneOptions>();
-  command.add(output_option(options->output, "FILE", "the file to write, for --gemm-tuning"));
+  command.add(output_option(options->output, "FILE.json", "the file to write, for --gemm-tuning"));
   command.add(number_option("--rounds", &options->rounds, "rounds in which the best methods are compared", 1, 1000));
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});

@@ -13,6 +13,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
@@ -379,6 +380,8 @@ void log_run(const TrainingSetup& run) {
     for (const ConfigKey& key : config_keys()) keys.push_back(fmt::format("{} = {}", key.name, key.get(run.config())));
     Log(LogTopic::run, 0).info("configuration: {}", join(keys));
     Log(LogTopic::run, 0).info("data: {}", run.inputs.source.description());
+    const std::optional<std::uint64_t>& tokenizer = run.inputs.tokenizer_digest;
+    Log(LogTopic::run, 0).info("tokenizer: {}", tokenizer ? "digest " + hex_fingerprint(*tokenizer) : "unknown");
     for (const std::string& note : notes_of(run)) Log(LogTopic::run, 0).info("note: {}", note);
     Log(LogTopic::comm, 0)
         .info("communicator {}, {} ranks ({}) as {}, on {}", run.devices.communicator, world.size(),

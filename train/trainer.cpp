@@ -17,7 +17,7 @@
 #include "runtime/execute/watchdog.h"
 #include "train/data/batches.h"
 #include "train/evaluation.h"
-#include "train/step/step_config.h"
+#include "train/step/step_data.h"
 #include "train/step/training_state.h"
 #include "train/stopping.h"
 #include "train/training_checkpoints.h"

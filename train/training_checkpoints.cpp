@@ -8,11 +8,18 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "runtime/comm/agreement.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/run_files.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {
+namespace {
+
+Retention retention_of(const RunConfig& config) {
+  return {config.keep_last, config.keep_every, config.keep_best};
+}
+
+}  // namespace
 
 RunConfig recorded_config(const TrainingSetup& setup) {
   RunConfig config = setup.config();
@@ -25,10 +32,13 @@ RunConfig recorded_config(const TrainingSetup& setup) {
 TrainingCheckpoints::TrainingCheckpoints(const TrainingSetup& setup, std::function<void(const std::string& text)> show)
     : setup_(setup),
       show_(std::move(show)),
-      writer_(setup.world, setup.config().run_dir,
-              Retention{setup.config().keep_last, setup.config().keep_every, setup.config().keep_best},
+      writer_(setup.world, setup.config().run_dir, retention_of(setup.config()),
               parameters_elsewhere(setup.config(), setup.specs, setup.at).empty() ? RankHolds::every_parameter
-                                                                                  : RankHolds::own_stage) {}
+                                                                                  : RankHolds::own_stage) {
+  // A run that was killed between a checkpoint and this has left older ones.
+  if (setup.world.rank() == 0 && setup.config().save && setup.inputs.first_step > 0)
+    remove_superseded(setup.config().run_dir, setup.inputs.first_step, retention_of(setup.config()));
+}
 
 CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   const RunConfig& config = setup_.config();
@@ -40,9 +50,14 @@ CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   info.model = config.model;
   info.config_toml = dump_toml(recorded_config(setup_));
   if (setup_.tuned) info.gemm_tuning = execute::to_json(*setup_.tuned);
-  if (setup_.inputs.tokenizer) info.tokenizer = setup_.inputs.tokenizer->facts().files;
+  if (setup_.inputs.tokenizer) {
+    const text::TokenizerFacts& facts = setup_.inputs.tokenizer->facts();
+    info.tokenizer = facts.files;
+    info.ends = {facts.begin, facts.ends};
+  }
   info.tokenizer_digest = setup_.inputs.tokenizer_digest;
   info.data = setup_.inputs.source.mark;
+  info.padded = setup_.inputs.cut == BatchPlan::Cut::padded;
   info.versions = library_versions();
   info.base = setup_.inputs.base;
   return info;

@@ -185,11 +185,12 @@ std::string TrainingReport::sample() {
   Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = setup_.config().seed});
   const text::Tokenizer& tokenizer = *setup_.sample_tokenizer;
   std::vector<std::int32_t> text = setup_.sample_prompt;
+  if (text.front() == tokenizer.facts().separator()) text.erase(text.begin());
   Generator generator(*setup_.program, setup_.sample_model, setup_.sample_prefill);
   generator.generate(setup_.sample_prompt, kSampleTokens, sampler, [&](std::int32_t token) {
     if (token >= tokenizer.vocabulary()) return false;
     text.push_back(token);
-    return token != tokenizer.facts().end;
+    return !tokenizer.facts().is_end(token);
   });
   return tokenizer.decode(text);
 }

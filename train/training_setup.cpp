@@ -14,6 +14,7 @@
 #include "runtime/comm/agreement.h"
 #include "runtime/execute/device/devices.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/replicas.h"
 #include "train/checkpoint/weights.h"
 #include "train/evaluation.h"
@@ -23,7 +24,9 @@
 #include "train/run/run_files.h"
 #include "train/step/device_choice.h"
 #include "train/step/planning.h"
+#include "train/step/run_graphs.h"
 #include "train/step/step_config.h"
+#include "train/step/step_data.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {
@@ -152,7 +155,7 @@ void set_up_sample(TrainingSetup& setup) {
   const text::Tokenizer& tokenizer = *setup.sample_tokenizer;
   // A blank of its own is no token of larger vocabularies.
   std::vector<std::int32_t>& prompt = setup.sample_prompt;
-  prompt = tokenizer.encode(tokenizer.vocabulary() == text::ByteTokenizer::kVocabulary ? "The " : "The");
+  prompt = tokenizer.encode_prompt(tokenizer.vocabulary() == text::ByteTokenizer::kVocabulary ? "The " : "The");
   prompt.resize(std::min(prompt.size(), static_cast<std::size_t>(config.model.context)));
   const auto tokens = static_cast<std::int64_t>(prompt.size());
   setup.sample_model = with_short_context(config.model, tokens + kSampleTokens);
@@ -183,7 +186,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   setup.inputs = find_run_inputs(world, run.config, speaks);
   setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
   setup.run = with_bf16(run, setup.bf16);
-  setup.batches.emplace(batch_plan(run.config, setup.inputs.source.train));
+  setup.batches.emplace(batch_plan(run.config, setup.inputs.source.train, setup.inputs.cut));
   if (run.config.epochs > 0) {
     setup.run.config.steps =
         steps_of_epochs(run.config, *setup.batches, setup.inputs.first_step, setup.first_sequence());

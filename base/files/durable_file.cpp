@@ -117,6 +117,7 @@ void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
     const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kLargest));
     if (written < 0) {
       if (errno == EINTR) continue;
+      if (errno == EFBIG) fail(path, "written", "it is larger than this process's limit of a file's size (ulimit -f)");
       fail(path, "written");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(written));

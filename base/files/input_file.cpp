@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace weft {
 namespace {
@@ -36,7 +36,7 @@ void end_stream(z_stream_s* stream) {
 }  // namespace
 
 std::string in_quotes(const std::filesystem::path& path) {
-  return "'" + path.string() + "'";
+  return "'" + printable_line(path.string()) + "'";
 }
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -94,24 +94,15 @@ void read_in_pieces(const InputFile& file, std::uint64_t begin, std::uint64_t en
   }
 }
 
-MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
-  const InputFile file(path_);
-  if (file.size() == 0) return;
-  void* address = ::mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
-  if (address == MAP_FAILED) {
-    throw UserError(in_quotes(path_) + " can't be mapped: " + std::strerror(errno), "a file on a file system with mmap",
-                    "copy it to another");
+std::string whole_file(const std::filesystem::path& path, std::uint64_t most_bytes) {
+  const InputFile file(path);
+  if (file.size() > most_bytes) {
+    throw UserError(fmt::format("{} is larger than {} bytes", in_quotes(path), most_bytes), "a file of its kind",
+                    "check the path");
   }
-  bytes_ = {static_cast<std::byte*>(address), {file.size()}};
-}
-
-void MappedFile::release(std::span<const std::byte> part) const {
-  if (part.empty()) return;
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(part.data() + part.size());
-  // A failure costs memory alone.
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
+  std::string content(file.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(content)));
+  return content;
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::string_view what, std::size_t most_bytes,

@@ -1,5 +1,5 @@
-// Files that are read: at offsets, mapped into memory, whole, or piece by piece, also if they are compressed with gzip;
-// and gzip files written.
+// Files that are read: at offsets, whole, or piece by piece, also if they are compressed with gzip; and gzip files
+// written.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/buffer.h"
 #include "base/files/durable_file.h"
 #include "base/text/text_writer.h"
 
@@ -52,29 +51,10 @@ class InputFile {
 void read_in_pieces(const InputFile& file, std::uint64_t begin, std::uint64_t end,
                     const std::function<bool(std::span<const std::byte>)>& look);
 
-/// A file mapped read-only into memory, so that weights larger than memory are read by page. For files that are read at
-/// once, such as checkpoints and profiles: if a file is truncated while it is mapped, SIGBUS ends the process. For data
-/// that a run reads as long as it lasts, use InputFile.
-///
-/// Owns one mapping. The bytes stay where they are when the object is moved, so views into them stay valid.
-class MappedFile {
- public:
-  MappedFile() = default;
-  /// Throws UserError if the path is missing, is a folder, can't be read or isn't a regular file. An empty file is
-  /// fine: it has no bytes.
-  explicit MappedFile(std::filesystem::path path);
-
-  const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return {bytes_.get(), bytes_.get_deleter().size}; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.get()), bytes().size()}; }
-  /// Takes the pages of `part`, a part of bytes(), from the process. They are read again if somebody needs them, so a
-  /// reader that calls this as it goes on takes little memory, however large the file is.
-  void release(std::span<const std::byte> part) const;
-
- private:
-  std::filesystem::path path_;
-  MappedBytes bytes_;
-};
+/// The content of a file, read whole; of a file that may be large, read pieces of an InputFile. Nothing is mapped: a
+/// file that is truncated meanwhile would end the process by SIGBUS. Throws UserError if the path is missing, is a
+/// folder, can't be read, isn't a regular file or has more bytes; RuntimeFault if it is truncated meanwhile.
+std::string whole_file(const std::filesystem::path& path, std::uint64_t most_bytes = std::uint64_t{4} << 30);
 
 /// A small text file, read whole. A person's path may name anything, even an endless device: at most `most_bytes` + 1
 /// bytes are read. `what` is the file's name in messages: "the configuration file". Throws UserError if the file can't

@@ -2,10 +2,11 @@
 """Checks certificates of lower bounds (docs/bench.md), with nothing of Weft's but the documented files.
 
   weft bench --policies all --certify FOLDER
-  bench/overlap/check_bounds.py FOLDER/*.json [--graphs FOLDER] [--best best.csv]
+  bench/overlap/check_bounds.py FOLDER/*.json [--graphs FOLDER] [--best best.csv] [--weft build/weft]
 
 A certificate says which work has to be done in which window of a step. This program reads the graph, computes all heads,
-tails and sums by itself, and refuses a certificate whose bound is above what its argument proves.
+tails and sums by itself, and refuses a certificate whose bound is above what its argument proves. A bound is of the graphs
+that the certificate names. That they are those of its instance is checked with --weft alone, which makes them again.
 Exit code: 0 if all hold, 1 if one doesn't, 2 if a file can't be read.
 """
 import argparse
@@ -15,21 +16,28 @@ import gzip
 import json
 import math
 import pathlib
+import re
 import struct
+import subprocess
 import sys
+import tempfile
 
 # Times are sums in another order than the search's; thresholds choose items whose times are equal but for rounding.
 ROUNDING = 1e-11
 VERSIONS = (1, 2)  # 2: with milestones
 PROVED = 1e-4  # the gap at which solvers of mixed-integer programs stop: such a step is called optimal
-
-
+# Policies that make a graph without a search; the others are slower.
+QUICK = ("program", "fsdp", "ddp-bucket", "1f1b", "serial", "axonn", "deepcompile", "inductor", "interleaved", "zb-h1", "gpipe")
 ALL_PARTS, WAITS = -1, -2  # of a charge, in place of a milestone
 SLOWING = ("channel", "link", "link_out", "link_in", "cores")
 
 
 class Refused(Exception):
     """A certificate that doesn't hold, and why."""
+
+
+# What a certificate of a wrong form leads to.
+FORM_ERRORS = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 class Fingerprint:
@@ -498,17 +506,35 @@ class Checker:
             raise Refused(f"the bound is {graph['bound_ns']} ns, and its argument proves {found} ns")
 
 
+def shown(text):
+    """Text for a terminal, which would obey control characters of a file's name or content."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(text))
+
+
 def read(path):
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
         return json.load(file)
 
 
 def check_certificate(certificate, graphs):
+    try:
+        check_form_and_bounds(certificate, graphs)
+    except (json.JSONDecodeError, UnicodeDecodeError):  # of a graph's file
+        raise
+    except FORM_ERRORS as error:
+        raise Refused(f"its form is wrong ({type(error).__name__}: {error})") from None
+
+
+def check_form_and_bounds(certificate, graphs):
+    if not isinstance(certificate, dict):
+        raise Refused("it is no object")
     if certificate.get("format") != "weft-bounds" or certificate.get("version") not in VERSIONS:
         raise Refused(f"not of format weft-bounds, version {' or '.join(map(str, VERSIONS))}")
     if not certificate["graphs"]:
         raise Refused("it names no graph")
     for graph in certificate["graphs"]:
+        if not re.fullmatch("0x[0-9a-f]{16}", graph["graph"]):
+            raise Refused(f"{graph['graph']!r} is no fingerprint of a graph")
         step = Step(read(graphs / f"{graph['graph']}.graph.json.gz"))
         if step.fingerprint() != graph["graph"]:
             raise Refused(f"graph {graph['graph']}: the file is of another graph, {step.fingerprint()}")
@@ -519,6 +545,31 @@ def check_certificate(certificate, graphs):
     least = min(graph["bound_ns"] for graph in certificate["graphs"])
     if not certificate["bound_ns"] <= least:
         raise Refused(f"the bound is {certificate['bound_ns']} ns, and that of one of its graphs {least} ns")
+
+
+def check_instance(certificate, weft, instances):
+    """Refuses a certificate of graphs that Weft doesn't make of its instance."""
+    name = certificate["instance"]
+    policies = {min(graph["policies"], key=lambda each: QUICK.index(each) if each in QUICK else len(QUICK),
+                    default="")
+                for graph in certificate["graphs"]}
+    # They become words of a command line. A policy that is a file would be run.
+    for word in (name, *policies):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", word) or word.endswith((".so", ".py")):
+            raise Refused(f"its graphs can't be made again: {word!r} is no instance and no policy of Weft's own")
+    with tempfile.TemporaryDirectory() as folder:
+        made = subprocess.run([weft, "bench", name, "--instances", instances, "--policies", *sorted(policies),
+                               "--certify", folder], capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            raise Refused(f"its graphs can't be made again: {ascii(made.stderr.strip().splitlines()[0])}")
+        graphs = {path.name.split(".")[0] for path in (pathlib.Path(folder) / "graphs").iterdir()}
+        step = read(pathlib.Path(folder) / f"{name}.json")["step"]
+    for graph in certificate["graphs"]:
+        if graph["graph"] not in graphs:
+            raise Refused(f"graph {graph['graph']} isn't one of instance {name}, whose graphs are "
+                          f"{', '.join(sorted(graphs))}")
+    if certificate["step"] != step:
+        raise Refused(f"it is about step {certificate['step']}, and instance {name} is step {step}")
 
 
 def check_best(certificate, row):
@@ -538,6 +589,8 @@ def main():
     parser = argparse.ArgumentParser(description="Checks certificates of lower bounds.")
     parser.add_argument("certificates", nargs="+", type=pathlib.Path, help="files of weft bench --certify")
     parser.add_argument("--graphs", type=pathlib.Path, help="folder of their graphs (default: graphs beside each)")
+    parser.add_argument("--weft", help="the program weft, which makes the graphs of each instance again")
+    parser.add_argument("--instances", default=pathlib.Path(__file__).parent, help="folder of the instances, for --weft")
     parser.add_argument("--best", type=pathlib.Path, help="best.csv, whose steps and bounds are compared")
     options = parser.parse_args()
     refused = 0
@@ -547,25 +600,29 @@ def main():
             with open(options.best, encoding="utf-8", newline="") as file:
                 best = {row["instance"]: row for row in csv.DictReader(file)}
         for path in options.certificates:
+            certificate = read(path)
             try:
-                certificate = read(path)
                 check_certificate(certificate, options.graphs or path.parent / "graphs")
+                if options.weft:
+                    check_instance(certificate, options.weft, options.instances)
                 told = f"{certificate['bound_ns'] / 1e6:.6g} ms, {len(certificate['graphs'])} graphs"
                 if certificate["instance"] in best:
                     told += ", " + check_best(certificate, best[certificate["instance"]])
-                print(f"{path.name}: holds, {told}", flush=True)
+                if not options.weft:
+                    told += " (that they are of this instance: --weft build/weft)"
+                print(f"{shown(path.name)}: holds, {told}", flush=True)
             except Refused as reason:
                 refused += 1
-                print(f"{path.name}: refused: {reason}", flush=True)
-            except (KeyError, IndexError, TypeError) as error:
+                print(f"{shown(path.name)}: refused: {shown(reason)}", flush=True)
+            except (KeyError, TypeError) as error:
                 refused += 1
-                print(f"{path.name}: refused: its form is wrong ({type(error).__name__}: {error})", flush=True)
+                print(f"{shown(path.name)}: refused: its form is wrong ({type(error).__name__}: {shown(error)})", flush=True)
     except FileNotFoundError as error:
-        print(f"error: {error.filename} is not there; expected a certificate, its graph or best.csv\n"
+        print(f"error: {shown(error.filename)} is not there; expected a certificate, its graph or best.csv\n"
               "  fix: write them by build/weft bench --certify bench/overlap/certificates -o bench/overlap/results", file=sys.stderr)
         return 2
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (OSError, EOFError, RecursionError, ValueError) as error:
+        print(f"error: {shown(error)}", file=sys.stderr)
         return 2
     return 1 if refused else 0
 

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kWorks = 5;
 constexpr std::array<std::string_view, kWorks> kWorkNames = {"forward", "backward", "backward (input)",
                                                              "backward (weights)", "other"};
-constexpr std::array<std::string_view, kWorks> kWorkFills = {"#56B4E9", "#009E73", "#009E73", "#E69F00", "#999999"};
+constexpr std::array<std::string_view, kWorks> kWorkFills = {"#56B4E9", "#009E73", "#CC79A7", "#E69F00", "#999999"};
 constexpr std::array<char, kWorks> kWorkLetters = {'F', 'B', 'B', 'W', 'U'};
 
 /// By task of a stage, without times.
@@ -121,7 +121,8 @@ std::string darker(std::string_view color, double share) {
   return mixed;
 }
 
-constexpr double kStageNames = 70, kStageLanes = 1200, kStageEnds = 150;
+// Letters of 11 pixels can still be read where a page of 880 pixels shows the picture.
+constexpr double kStageNames = 70, kStageLanes = 800, kStageEnds = 110, kStageLegend = 16;
 constexpr double kStageRow = 26, kStageBox = 22, kChartTitle = 26, kChartTop = 10, kDigitWidth = 6.2;
 
 /// Writes the picture from top to bottom.
@@ -145,7 +146,7 @@ class PipelineDrawing {
       for (std::size_t row = 0; row < rows.size(); ++row, y += kStageRow) append_row(chart, row, rows[row], y);
       if (chart.bound_ns > 0) append_bound(chart, top - 4, y);
     }
-    append_legend(picture_.height() - 12);
+    append_legend(picture_.height() - 12 - kStageLegend);
     return picture_;
   }
 
@@ -162,7 +163,7 @@ class PipelineDrawing {
     return width;
   }
   static double height_of(std::span<const PipelineChart> charts) {
-    double height = kChartTop + 56;  // of the axis and the legend
+    double height = kChartTop + 56 + kStageLegend;  // of the axis and the legend
     for (const PipelineChart& chart : charts)
       height += kChartTitle + kStageRow * static_cast<double>(chart.played.plans.size());
     return height;
@@ -172,7 +173,7 @@ class PipelineDrawing {
 
   void append_axis() {
     const ChartAxis axis{.unit = ChartUnit::seconds, .from_zero = true};
-    const double bottom = picture_.height() - 44;
+    const double bottom = picture_.height() - 44 - kStageLegend;
     for (const double tick : chart_ticks(axis, 0, length_ / 1e9)) {
       picture_.line({x(tick * 1e9), kChartTop}, {x(tick * 1e9), bottom}, {.stroke = "#e0e0e0"});
       picture_.text(x(tick * 1e9), bottom + 14, chart_tick_text(axis, tick, length_ / 1e9),
@@ -226,9 +227,11 @@ class PipelineDrawing {
       const auto i = static_cast<std::size_t>(work);
       const std::string name =
           chunk == 0 ? std::string(kWorkNames[i]) : fmt::format("{}, chunk {}", kWorkNames[i], chunk);
+      const double width = 34 + kDigitWidth * static_cast<double>(name.size());
+      if (at + width > picture_.width()) at = names_, y += kStageLegend;
       picture_.rect(at, y - 9, 14, 10, {.fill = darker(kWorkFills[i], 1 - std::pow(0.72, chunk))});
       picture_.text(at + 18, y, name);
-      at += 34 + 6.2 * static_cast<double>(name.size());
+      at += width;
     }
   }
 

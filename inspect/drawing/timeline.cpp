@@ -147,9 +147,10 @@ std::string timeline_text(const plan::Recording& recording, const plan::Recorded
 
 namespace {
 
-constexpr double kLanesWidth = 1200, kRight = 110;
+// Letters of 11 pixels can still be read where a page of 880 pixels shows the picture.
+constexpr double kLanesWidth = 800, kRight = 80, kLegendRow = 16;
 // Room for names of streams, which a trace may give: at least, and at most.
-constexpr double kLeastNames = 130, kMostNames = 420, kNameLetter = 6.2;
+constexpr double kLeastNames = 100, kMostNames = 420, kNameLetter = 6.2;
 constexpr double kRow = 24, kBar = 17, kExposed = 4, kScaleHeight = 30, kCurve = 60, kPartTitle = 22, kRankTitle = 16;
 // Bars that are narrower and nearer than this become one.
 constexpr double kPixel = 1;
@@ -176,7 +177,7 @@ class Timeline {
       length_ = std::max(length_, static_cast<std::int64_t>(part.bound_ns));
     }
     bottom_ = height;
-    picture_ = Picture(names_ + kLanesWidth + kRight, height + 60);
+    picture_ = Picture(names_ + kLanesWidth + kRight, height + 60 + kLegendRow);
   }
 
   Picture picture() {
@@ -432,9 +433,11 @@ class Timeline {
   void append_legend(double y) {
     double at = names_;
     const auto entry = [&](std::string_view name, std::string_view fill, double height) {
+      const double width = 34 + kNameLetter * static_cast<double>(name.size());
+      if (at + width > picture_.width()) at = names_, y += kLegendRow;
       picture_.rect(at, y - height + 1, 14, height, {.fill = fill});
       picture_.text(at + 18, y, name);
-      at += 34 + 6.2 * static_cast<double>(name.size());
+      at += width;
     };
     for (const graph::KindClass kind : kinds_) entry(style_of(kind).name, style_of(kind).fill, 10);
     if (any_exposed_) entry("exposed communication", kAlarmColor, kExposed);

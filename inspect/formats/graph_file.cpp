@@ -33,6 +33,7 @@ using graph::OpenTensor;
 constexpr std::string_view kFormat = "weft-graph";
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;
 constexpr std::int64_t kLargestIndex = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kMostItems = std::size_t{1} << 24;  // of a list; packed files of a megabyte may have more
 
 /// A member of a part of a graph, absent from the file where it has the struct's default.
 template <class Part, class Value>
@@ -154,7 +155,10 @@ void read_value(JsonPull& in, Value& value, std::int64_t bound, std::int64_t mos
   } else if constexpr (requires { value.emplace(); }) {
     read_value(in, value.emplace(), bound, most);
   } else if constexpr (requires { value.emplace_back(); }) {
-    read_list(in, [&] { read_value(in, value.emplace_back(), bound, most); });
+    read_list(in, [&] {
+      if (value.size() == kMostItems) in.refuse(fmt::format("a list of more than {} items", kMostItems), "fewer");
+      read_value(in, value.emplace_back(), bound, most);
+    });
   } else {
     read_part(in, value);
   }

@@ -100,6 +100,8 @@ class RecordingReader {
                 after(tasks, "edges", [&] { read_list(in_, [&] { read_edge(); }); }),
                 after(timed_tasks, "ranks", [&] { read_list(in_, [&] { read_rank(); }); }),
                 after(at_once, "grid", [&] { read_grid(); }));
+    if (!out_.ranks.empty() && out_.ranks.back().rank >= out_.world)
+      in_.refuse(fmt::format("rank {} of {}", out_.ranks.back().rank, out_.world), "ranks below \"world\"");
   }
 
   void read_version() {

@@ -314,16 +314,28 @@ void read_distributed_info(JsonPull& in, TraceOutline& out) {
   if (in.next_byte() != '{') return in.skip();
   in.open_object();
   for (std::string_view key; in.next_key(key);) {
+    // What is no number tells nothing.
+    const auto number = [&](const char* member, std::int64_t& of, std::int64_t least) {
+      const auto found = number_in<std::int64_t>(scalar(in));
+      if (!found) return;
+      if (*found < least || *found > kMostWorld) {
+        in.refuse(fmt::format("distributedInfo.{} is {}", member, *found),
+                  fmt::format("from {} to {}", least, kMostWorld));
+      }
+      of = *found;
+    };
     if (key == "rank") {
-      out.rank = std::clamp<std::int64_t>(loose_integer(in, -1), -1, kMostWorld);
+      number("rank", out.rank, 0);
     } else if (key == "world_size") {
-      out.world = std::clamp<std::int64_t>(loose_integer(in, 0), 0, kMostWorld);
+      number("world_size", out.world, 1);
     } else if (key == "pg_config" && in.next_byte() == '[') {
       read_list(in, [&] { read_group(in, out); });
     } else {
       in.skip();
     }
   }
+  if (out.world > 0 && out.rank >= out.world)
+    in.refuse(fmt::format("distributedInfo has rank {} of {}", out.rank, out.world), "a rank below world_size");
 }
 
 bool wanted_in_outline(KinetoCategory category) {

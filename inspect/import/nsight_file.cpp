@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <memory>
 #include <set>
 #include <string>
@@ -32,15 +33,50 @@ class Database {
     const int code = sqlite3_open_v2(uri.c_str(), &opened, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
     database_.reset(opened);
     if (code != SQLITE_OK) refuse(opened == nullptr ? "no memory" : sqlite3_errmsg(opened));
+    sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, kMostBytesOfRow);
+    sqlite3_progress_handler(opened, kStepsBetweenLooks, is_late, this);
+    refuse_code();
   }
 
   [[noreturn]] void refuse(std::string_view found) const {
     throw UserError(fmt::format("'{}': {}", path_, found), "a database of Nsight Systems", kNsightFix);
   }
 
+  /// Refuses what the last call found.
+  [[noreturn]] void refuse_error() const {
+    if (sqlite3_errcode(database_.get()) == SQLITE_INTERRUPT)
+      refuse(fmt::format("reading it takes more than {} minutes", kMostTimeOfReading.count()));
+    refuse(sqlite3_errmsg(database_.get()));
+  }
+
   sqlite3* get() const { return database_.get(); }
 
  private:
+  static constexpr int kStepsBetweenLooks = 100'000, kMostBytesOfRow = 64 << 20;
+  static constexpr std::chrono::minutes kMostTimeOfReading{30};
+
+  static int is_late(void* self) {
+    return std::chrono::steady_clock::now() - static_cast<Database*>(self)->opened_at_ > kMostTimeOfReading ? 1 : 0;
+  }
+  /// What these stand for is computed, maybe without an end, by what the file's author wrote; exports have none.
+  void refuse_code() const {
+    sqlite3_stmt* found = nullptr;
+    const char* const query =
+        "SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger') OR sql LIKE 'create virtual%' "
+        "OR (type = 'table' AND coalesce(rootpage, 0) = 0) UNION ALL SELECT 'generated column', one.name || '.' || "
+        "part.name FROM sqlite_master AS one, pragma_table_xinfo(one.name) AS part WHERE part.hidden > 1 LIMIT 1";
+    if (sqlite3_prepare_v2(database_.get(), query, -1, &found, nullptr) != SQLITE_OK) refuse_error();
+    const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(found, sqlite3_finalize);
+    const int code = sqlite3_step(found);
+    if (code == SQLITE_DONE) return;
+    if (code != SQLITE_ROW) refuse_error();
+    const auto text = [&](int column) {
+      const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(found, column));
+      return utf8_or_ascii(bytes == nullptr ? "" : bytes);
+    };
+    refuse(fmt::format("it has a {} '{}', which is code", text(0) == "table" ? "virtual table" : text(0), text(1)));
+  }
+
   struct Close {
     void operator()(sqlite3* database) const { sqlite3_close(database); }
   };
@@ -55,6 +91,7 @@ class Database {
   }
 
   std::string path_;
+  std::chrono::steady_clock::time_point opened_at_ = std::chrono::steady_clock::now();
   std::unique_ptr<sqlite3, Close> database_;
 };
 
@@ -66,14 +103,15 @@ class Rows {
     sqlite3_stmt* prepared = nullptr;
     const int code = sqlite3_prepare_v2(database.get(), query.c_str(), -1, &prepared, nullptr);
     statement_.reset(prepared);
-    if (code != SQLITE_OK) database.refuse(sqlite3_errmsg(database.get()));
+    if (code != SQLITE_OK) database.refuse_error();
     int index = 0;
     for (const std::int64_t value : values) sqlite3_bind_int64(prepared, ++index, value);
   }
 
   bool next() {
     const int code = sqlite3_step(statement_.get());
-    if (code != SQLITE_ROW && code != SQLITE_DONE) database_.refuse(sqlite3_errmsg(database_.get()));
+    if (code != SQLITE_ROW && code != SQLITE_DONE) database_.refuse_error();
+    if (++rows_ > kMostRows) database_.refuse(fmt::format("a query has more than {} rows", kMostRows));
     return code == SQLITE_ROW;
   }
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
@@ -93,8 +131,11 @@ class Rows {
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
+  static constexpr std::int64_t kMostRows = 200'000'000;
+
   const Database& database_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::int64_t rows_ = 0;
 };
 
 constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";

@@ -43,6 +43,20 @@ void refuse_equal_ranks(const std::vector<RankTrace>& traces) {
   }
 }
 
+/// The size of the world that the files tell; 0: none does.
+std::int64_t common_world(const std::vector<RankTrace>& traces) {
+  const TraceOutline* first = nullptr;
+  for (const auto& [outline, recover] : traces) {
+    if (outline.world == 0) continue;
+    if (first == nullptr) first = &outline;
+    if (outline.world == first->world) continue;
+    throw UserError(
+        fmt::format("'{}' is of {} ranks, and '{}' of {}", first->file, first->world, outline.file, outline.world),
+        "files of one run", "name those of one world_size only");
+  }
+  return first == nullptr ? 0 : first->world;
+}
+
 /// Without a choice, ranks are compared at one and the same step.
 StepChoice common_choice(const std::vector<RankTrace>& traces, StepChoice choice) {
   if (choice.whole || choice.number || choice.range || traces.size() < 2) return choice;
@@ -240,8 +254,7 @@ ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std
   refuse_equal_ranks(traces);
   std::ranges::stable_sort(traces, {}, [](const RankTrace& trace) { return trace.outline.rank; });
   const StepChoice common = common_choice(traces, choice);
-  std::int64_t world = 0;
-  for (const auto& [outline, recover] : traces) world = std::max(world, outline.world);
+  const std::int64_t world = common_world(traces);
   TraceChannels channels(world > 0 ? world : std::ssize(traces));
   std::vector<RecoveredStep> steps;
   std::vector<ImportedRank> ranks;

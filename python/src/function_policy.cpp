@@ -1,5 +1,6 @@
 #include "python/src/function_policy.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -13,6 +14,7 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/library/policy_library.h"
 #include "runtime/policy/python/joined_problem.h"
+#include "runtime/policy/python/python_policy.h"
 
 namespace weft::python {
 namespace {
@@ -118,8 +120,15 @@ void raise_failure_of(const policy::NamedPolicy& policy) {
 policy::NamedPolicy policy_of(const py::object& policy) {
   if (py::isinstance<py::str>(policy)) {
     auto name = py::cast<std::string>(policy);
+    // Whoever calls this could run that code anyway.
+    if (const std::string file(policy::library_of(name)); file.ends_with(".py")) {
+      const std::string text = name.substr(std::min(name.size(), file.size() + 1));
+      const auto own = py::module_::import("sys").attr("executable");
+      const std::string interpreter = py::isinstance<py::str>(own) ? py::cast<std::string>(own) : "";
+      return {name, policy::python_policy(file, text, interpreter.empty() ? "python3" : interpreter)};
+    }
     policy::TrustedLibraries libraries;
-    libraries.trust(name);  // whoever calls this could run that code anyway
+    libraries.trust(name);
     return policy::named_policy(std::move(name), libraries);
   }
   const bool has_order = py::hasattr(policy, "order");

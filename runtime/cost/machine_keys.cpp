@@ -108,6 +108,8 @@ void set_machine_number(Machine& machine, const MachineKey& key, std::string_vie
       field = parse_number<std::int64_t>(value, where, key.range.least, key.range.most);
     } else {
       field = number(key.range, value, where);
+      if (below_a_byte(key, field))
+        throw UserError(fmt::format("{} = {} is out of range", where, value), std::string(kAByte), "give one of these");
     }
   });
   const std::string name = key.key();

@@ -33,6 +33,12 @@ struct MachineKey {
   std::string key() const;
 };
 
+/// Of a rate: less than a byte a second is a slip, and 0 means that there is none.
+inline bool below_a_byte(const MachineKey& key, double value) {
+  return key.unit == MachineUnit::bytes_a_second && value > 0 && value < 1;
+}
+inline constexpr std::string_view kAByte = "0, or 1 byte a second or more";
+
 /// In the order of docs/machines.md.
 std::span<const MachineKey> machine_keys();
 

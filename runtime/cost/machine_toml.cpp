@@ -230,29 +230,35 @@ void check_item(const DocumentValue& given, const char* /*key*/, const Machine& 
       fmt::format("more than {} nodes, since points are in ascending order and one node has no network", nodes));
 }
 
-bool same_place(const NodeGroup& a, const NodeGroup& b) {
-  return a.ranks == b.ranks && a.stride == b.stride;
-}
-
-bool same_place(const Slowdown& a, const Slowdown& b) {
-  return a.compute == b.compute && a.collective == b.collective;
-}
-
-/// Of two that are about the same, one would count and the other not.
-template <class Item>
-requires std::is_same_v<Item, NodeGroup> || std::is_same_v<Item, Slowdown>
-void check_item(const DocumentValue& given, const char* key, const Machine& /*machine*/,
-                const std::vector<Item>& before, const Item& item) {
-  const auto same = std::ranges::find_if(before, [&](const Item& other) { return same_place(item, other); });
+void check_item(const DocumentValue& given, const char* key, const Machine& machine,
+                const std::vector<NodeGroup>& before, const NodeGroup& group) {
+  const auto same = std::ranges::find_if(
+      before, [&](const NodeGroup& other) { return other.ranks == group.ranks && other.stride == group.stride; });
   if (same != before.end())
     given.refuse(fmt::format("is about what {}[{}] is", key, same - before.begin()), "each once");
-  if constexpr (std::is_same_v<Item, NodeGroup>) {
-    if (item.ranks < 2) given["ranks"].refuse("2 ranks or more: a group of one sends nothing");
+  if (group.ranks < 2) given["ranks"].refuse("2 ranks or more: a group of one sends nothing");
+  if ((group.ranks - 1) * group.stride >= machine.devices_per_node) {
+    given.refuse(fmt::format("has a member {} ranks behind its first", (group.ranks - 1) * group.stride),
+                 fmt::format("members on one node, of devices-per-node = {}", machine.devices_per_node));
   }
 }
 
-void check_item(const DocumentValue& /*given*/, const char* /*key*/, const Machine& /*machine*/,
-                const std::vector<CalibrationPoint>& /*before*/, const CalibrationPoint& /*item*/) {}
+/// The first that matches applies.
+void check_item(const DocumentValue& given, const char* key, const Machine& /*machine*/,
+                const std::vector<Slowdown>& before, const Slowdown& slowdown) {
+  const auto covers = [](const std::string& all, const std::string& one) { return all.empty() || all == one; };
+  const auto earlier = std::ranges::find_if(before, [&](const Slowdown& other) {
+    return covers(other.compute, slowdown.compute) && covers(other.collective, slowdown.collective);
+  });
+  if (earlier == before.end()) return;
+  given.refuse(fmt::format("never counts, since {}[{}] is about all that it is about", key, earlier - before.begin()),
+               "each once, and those of one kind before those of any");
+}
+
+void check_item(const DocumentValue& given, const char* /*key*/, const Machine& /*machine*/,
+                const std::vector<CalibrationPoint>& /*before*/, const CalibrationPoint& item) {
+  if (item.kind != "gemm" && item.ranks < 2) given["ranks"].refuse("2 ranks or more: a group of one sends nothing");
+}
 
 /// One table of the file. The constructor refuses unknown keys, so that the others only fetch known ones.
 class Reader {
@@ -272,6 +278,7 @@ class Reader {
       member(key.name, field, Count{});
     } else {
       member(key.name, field, Number{key.range});
+      if (below_a_byte(key, field)) table_[key.name].refuse(kAByte);
     }
   }
 
@@ -422,6 +429,7 @@ Machine parse_machine(std::string_view toml, const std::string& name) {
   machine.cores = 1;
   const Reader in(document.root(), machine, Names::of([&](Names& names) { fields(names, machine); }));
   fields(in, machine);
+  if (machine.name.empty()) document.root()["name"].refuse("a name that isn't empty");
   return machine;
 }
 

@@ -277,12 +277,7 @@ Profile parse_profile(std::string_view json_text, const std::string& name) {
 }
 
 Profile load_profile(const std::string& path) {
-  const MappedFile file(path);
-  if (file.bytes().size() > kLargestFile) {
-    throw UserError(fmt::format("{} is larger than {} bytes", path, kLargestFile),
-                    "a file that `weft profile` has written", kMeasureAgain);
-  }
-  return parse_profile(file.text(), path);
+  return parse_profile(whole_file(path, kLargestFile), path);
 }
 
 std::string cpu_name() {

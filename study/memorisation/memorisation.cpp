@@ -20,11 +20,13 @@
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program/program.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/resolved_run.h"
 #include "train/data/token_source.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
 #include "train/step/step_config.h"
+#include "train/step/step_data.h"
 #include "train/step/training_state.h"
 #include "train/trainer.h"
 
@@ -357,6 +359,7 @@ std::int64_t count_trainings(const MemorisationStudy& study) {
 
 ResultFolder memorisation_folder(fs::path path) {
   ResultFolder folder(std::move(path), "study.json", "weft study memorisation");
+  train::expect_no_link(folder.path() / kResults, "-o with another name");
   fs::create_directories(folder.path() / kResults);
   return folder;
 }

@@ -44,9 +44,7 @@ text::TokenizerPointer learnt_tokenizer(const StudyTextOptions& options, const f
 }
 
 std::int32_t separator_of(const text::Tokenizer& tokenizer) {
-  const text::TokenizerFacts& facts = tokenizer.facts();
-  if (facts.begin) return *facts.begin;
-  if (facts.end) return *facts.end;
+  if (const auto separator = tokenizer.facts().separator()) return *separator;
   throw UserError("the tokenizer names no token for the begin or end of a text",
                   "such a token, which begins each document", "another --tokenizer, or none: one is learnt then");
 }

@@ -14,6 +14,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/train/model_arrays.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft::testing {
 namespace {
@@ -36,7 +37,7 @@ bool apply(const ChildSurroundings& surroundings) {
   if (::chdir(surroundings.folder.c_str()) != 0) return false;
   if (surroundings.file_bytes) {
     const rlimit limit{*surroundings.file_bytes, *surroundings.file_bytes};
-    ::signal(SIGXFSZ, SIG_IGN);  // the write fails instead of raising the signal
+    ::signal(SIGXFSZ, SIG_DFL);  // as a shell starts programs
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
   }
   if (!surroundings.as_nobody) return true;

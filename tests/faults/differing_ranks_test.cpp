@@ -12,14 +12,18 @@
 namespace weft {
 namespace {
 
+// mpirun waits that long, 1 s if it isn't told, before it looks whether the ranks that it ended are gone.
+const std::vector<std::string> kWithoutDelay = {"--mca", "odls_base_sigkill_timeout", "0"};
+
 /// One rank for each command.
 std::vector<std::string> two_programs(const std::vector<std::string>& first, const std::vector<std::string>& second) {
-  return testing::joined(testing::joined(testing::under_mpirun(1, first), {":", "-np", "1"}), second);
+  return testing::joined(testing::joined(testing::under_mpirun(1, first, kWithoutDelay), {":", "-np", "1"}), second);
 }
 
 /// Two ranks, each in its own folder, as on two machines without a shared disk.
 std::vector<std::string> two_folders(const testing::TemporaryFolder& folder, const std::vector<std::string>& command) {
-  const auto first = testing::under_mpirun(1, command, {"-wdir", folder.path("0").string()});
+  const auto first =
+      testing::under_mpirun(1, command, testing::joined(kWithoutDelay, {"-wdir", folder.path("0").string()}));
   return testing::joined(testing::joined(first, {":", "-wdir", folder.path("1").string(), "-np", "1"}), command);
 }
 

@@ -12,7 +12,7 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft {
 namespace {
@@ -103,11 +103,31 @@ TEST_F(Disk, FullWhileWritingLeavesNoDebris) {
     testing::ChildProcess child(training({"--steps", "1000", "--resume", "auto", "--save-every", "2"}),
                                 {.file_bytes = largest_file(train::find_checkpoint(run_dir_)) - 1, .as_nobody = false});
     EXPECT_EQ(child.wait().exit_code, 3);
-    EXPECT_TRUE(has_parts(child.errors(), {"optimizer.safetensors' can't be written: File too large"}));
+    EXPECT_TRUE(has_parts(child.errors(), {"optimizer.safetensors' can't be written", "ulimit -f"}));
     EXPECT_EQ(names(train::checkpoints_of(run_dir_)).size(), 1U);
     EXPECT_EQ(testing::loaded_step(run_dir_), 2);
     fs::remove_all(run_dir_);
   }
+}
+
+// The model is so large that the files by which MPI's processes share memory are smaller than its checkpoint.
+TEST_F(Disk, FullWhileProcessesWriteLeavesNoDebris) {
+  const auto training = [&](const std::vector<std::string>& more) {
+    return testing::tiny_training(run_dir_, testing::joined({"--model.layers", "4", "--model.hidden", "256",
+                                                             "--model.ffn", "1024", "--grid", "data=2"},
+                                                            more));
+  };
+  testing::ChildProcess good(training({"--steps", "1"}));
+  ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
+  const std::uint64_t largest = largest_file(train::find_checkpoint(run_dir_));
+  ASSERT_GT(largest, std::uint64_t{16} << 20);
+  testing::ChildProcess child(
+      testing::under_mpirun(2, training({"--steps", "1000", "--resume", "auto", "--save-every", "2"})),
+      {.file_bytes = largest - 1, .as_nobody = false});
+  EXPECT_EQ(child.wait().exit_code, 3) << child.errors();
+  EXPECT_TRUE(has_parts(child.errors(), {"optimizer.safetensors' can't be written", "ulimit -f"}));
+  EXPECT_EQ(names(train::checkpoints_of(run_dir_)).size(), 1U);
+  EXPECT_EQ(train::complete_checkpoints(run_dir_).back().step, 1);
 }
 
 TEST_F(Disk, ARunFolderThatCannotBeMadeIsRefusedBeforeTraining) {
@@ -150,7 +170,7 @@ TEST_F(Disk, FullWhileExportingLeavesNothing) {
       testing::ChildProcess child(exporting(folder_.path(output).string()),
                                   {.file_bytes = largest - 1, .as_nobody = false});
       EXPECT_EQ(child.wait().exit_code, 3);
-      EXPECT_TRUE(has_parts(child.errors(), {"can't be written: File too large"}));
+      EXPECT_TRUE(has_parts(child.errors(), {"can't be written", "ulimit -f"}));
       EXPECT_EQ(names(folder_.path()), before) << output;
     }
     EXPECT_EQ(names(folder_.path("there")), std::set<std::string>{"tokenizer.json"});

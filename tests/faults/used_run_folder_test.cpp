@@ -10,7 +10,7 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft {
 namespace {

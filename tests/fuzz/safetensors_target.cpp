@@ -1,5 +1,5 @@
 // Safetensors files: each tensor of an accepted file is inside the file and is found by its name.
-#include <numeric>
+#include <cstddef>
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
@@ -12,12 +12,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepted([&] {
     const train::SafetensorsFile file(path);
     for (const train::StoredTensorInfo& tensor : file.tensors()) {
-      const auto bytes = file.bytes(tensor);
-      fuzz::require(bytes.size() <= size, "a tensor larger than its file");
-      // Reads every byte, so that the address sanitizer detects a byte outside the file.
-      const int sum =
-          std::accumulate(bytes.begin(), bytes.end(), 0, [](int a, std::byte b) { return (a + int(b)) & 1; });
-      fuzz::require(sum < 2 && file.find(tensor.name) == &tensor, "a tensor that isn't found by its name");
+      fuzz::require(tensor.end - tensor.begin <= size, "a tensor larger than its file");
+      fuzz::require(file.find(tensor.name) == &tensor, "a tensor that isn't found by its name");
+      std::vector<std::byte> bytes(tensor.end - tensor.begin);
+      file.read_bytes(tensor, 0, bytes);  // throws RuntimeFault, which nobody accepts, for a byte outside the file
     }
     for (const train::StoredTensorInfo& tensor : file.tensors()) file.read(tensor);
   });

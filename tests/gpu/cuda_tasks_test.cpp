@@ -24,12 +24,18 @@ using testing::tokens;
 
 constexpr cpu::testing::Tolerance kExact{0, 0}, kClose{1e-6, 1e-6}, kOfSums{1e-4, 1e-3};
 
+// A product that libraries split along k, and rows of which each team of threads has several. An emulated GPU gets
+// small ones, since its products are split and its teams formed in the same way whatever their size.
+constexpr std::array<std::int64_t, 3> kManyTerms = {testing::kEmulated ? 24 : 128, testing::kEmulated ? 40 : 128,
+                                                    testing::kEmulated ? 1024 : 8192};
+constexpr std::array<std::int64_t, 2> kManyRows = {testing::kEmulated ? 4400 : 5000, testing::kEmulated ? 64 : 768};
+
 class CudaTasks : public testing::GpuTest {};
 
 TEST_F(CudaTasks, Gemm) {
   for (const DType dtype : kFloats) {
     for (const auto& [m, n, k] :
-         {std::array<std::int64_t, 3>{64, 96, 128}, {33, 65, 17}, {1, 512, 64}, {256, 8, 40}, {128, 128, 8192}}) {
+         {std::array<std::int64_t, 3>{64, 96, 128}, {33, 65, 17}, {1, 512, 64}, {256, 8, 40}, kManyTerms}) {
       for (int bits = 0; bits < 16; ++bits) {
         const graph::Gemm op{m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
         if (op.has_bias && op.accumulate) continue;
@@ -51,8 +57,10 @@ TEST_F(CudaTasks, GemmOnWindows) {
 // doesn't divide, other strides, a bias before the gradient. Small numbers in few columns, where GELU isn't linear.
 TEST_F(CudaTasks, GemmWithGelu) {
   for (const DType dtype : kFloats) {
-    for (const auto& [m, n, k] :
-         {std::array<std::int64_t, 3>{64, 96, 128}, {256, 512, 40}, {33, 65, 17}, {1, 512, 64}}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{64, 96, 128},
+                                  {testing::kEmulated ? 64 : 256, 512, 40},
+                                  {33, 65, 17},
+                                  {1, 512, 64}}) {
       const double tolerance = 1e-4 + (dtype == DType::bf16 ? 0x1p-7 : 0);
       for (int bits = 0; bits < 8; ++bits) {
         const bool forward = (bits & 1) != 0, bias = (bits & 2) != 0;
@@ -85,7 +93,7 @@ void check_norm() {
                                      {3, 10000},
                                      {40, 1280},
                                      {20, 1536},
-                                     {5000, 768}}) {
+                                     kManyRows}) {
       if (kCentered && cols == 1) continue;  // everything is 0/0 except for eps
       check(graph::NormForward<kCentered>{rows, cols, 1e-5F}, dtype, {2e-5, 2e-5});
       for (const bool residual : {false, true}) {
@@ -187,19 +195,20 @@ struct AttentionCase {
   std::vector<std::int32_t> starts() const { return cpu::testing::starts_of_documents(batch, seq, documents); }
 };
 
-const std::vector<AttentionCase> kAttentionCases = {{2, 64, 3, 3, 64},
-                                                    {1, 100, 4, 2, 64},
-                                                    {2, 33, 2, 1, 128},
-                                                    {1, 257, 2, 2, 32},
-                                                    {3, 16, 2, 2, 8},
-                                                    {2, 128, 12, 12, 64},
-                                                    {1, 330, 2, 1, 64},
-                                                    {1, 330, 1, 1, 128},
-                                                    {1, 330, 2, 1, 64, 70},
-                                                    {2, 90, 2, 2, 16, 1},
-                                                    {1, 200, 1, 1, 130, 100},
-                                                    {2, 150, 2, 1, 64, 0, {100, 3, 1, 90}},
-                                                    {1, 140, 1, 1, 16, 30, {64, 20}}};
+const std::vector<AttentionCase> kAttentionCases = {
+    {2, 64, 3, 3, 64},
+    {1, 100, 4, 2, 64},
+    {2, 33, 2, 1, 128},
+    {1, 257, 2, 2, 32},
+    {3, 16, 2, 2, 8},
+    {2, 128, testing::kEmulated ? 3 : 12, testing::kEmulated ? 3 : 12, 64},
+    {1, 330, 2, 1, 64},
+    {1, 330, 1, 1, 128},
+    {1, 330, 2, 1, 64, 70},
+    {2, 90, 2, 2, 16, 1},
+    {1, 200, 1, 1, 130, 100},
+    {2, 150, 2, 1, 64, 0, {100, 3, 1, 90}},
+    {1, 140, 1, 1, 16, 30, {64, 20}}};
 
 TEST_F(CudaTasks, Attention) {
   for (const DType dtype : kFloats) {

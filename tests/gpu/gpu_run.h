@@ -18,9 +18,11 @@ namespace weft::testing {
 inline GridRun small_run(ops::Family family, DType dtype, const graph::Grid& grid) {
   const bool llama = family == ops::Family::llama;
   GridRun run;
-  run.model = of_family(family, {.hidden = 64, .ffn = llama ? 96 : 256, .vocab = 120, .context = 32});
+  constexpr std::int64_t size = kEmulated ? 1 : 2;
+  run.model = of_family(
+      family, {.hidden = 32 * size, .ffn = (llama ? 48 : 128) * size, .vocab = 60 * size, .context = 16 * size});
   run.model.tied = true;
-  run.step.seq_len = 32;
+  run.step.seq_len = run.model.context;
   run.step.dtype = dtype;
   run.step.grid = grid;
   run.step.micro_batches = 2;

@@ -261,6 +261,50 @@ TEST(BadInput, Flags) {
   expect_little_memory();
 }
 
+// Whatever a file is called: its name clears no screen, sets no title and turns no writing round.
+TEST(BadInput, NamesOfFilesSteerNoTerminal) {
+  const testing::TemporaryFolder folder;
+  const std::string name = "a\x1b[2J\x1b]0;t\x07\xc2\x9b\xe2\x80\xae";
+  for (const char* ending : {".txt", ".graph.json", ".json", ".sqlite", ".toml", ".safetensors", ".bin"}) {
+    folder.write(name + ending, ending == std::string(".sqlite") ? std::string("SQLite format 3\0", 16) : "{[");
+  }
+  fs::create_directory(folder.path(name));
+  for (const Arguments& arguments : std::vector<Arguments>{{"train", "--run-dir", "run", "--data", name},
+                                                           {"train", "--run-dir", "run", "--data", name + ".none"},
+                                                           {"train", "--run-dir", "run", "--data", name + ".bin"},
+                                                           {"train", name + ".toml", "--run-dir", "run"},
+                                                           {"train", "--run-dir", "run", "--init-from", name},
+                                                           {"train", "--run-dir", "run", "--resume", name},
+                                                           {"train", "--run-dir", name + ".txt"},
+                                                           {"train", "--run-dir", "run", "--tokenizer", name},
+                                                           {"eval", name + ".safetensors"},
+                                                           {"generate", name},
+                                                           {"export", name, "-o", "out"},
+                                                           {"simulate", name + ".graph.json"},
+                                                           {"simulate", "--machine", "./" + name + ".toml"},
+                                                           {"simulate", "--profile", name + ".json"},
+                                                           {"simulate", "--policy", "file:" + name + ".json"},
+                                                           {"simulate", "--policy", "./" + name + ".py:mine"},
+                                                           {"simulate", "--policy", "./" + name + ".so"},
+                                                           {"trace", "import", name + ".json", "-o", "s.graph.json"},
+                                                           {"trace", "import", name + ".sqlite", "-o", "s.graph.json"},
+                                                           {"timeline", name + ".json"},
+                                                           {"diff", name + ".json", name + ".json"},
+                                                           {"report", name, "-o", "r.html"},
+                                                           {"bench", "--instances", name},
+                                                           {"tokenize", name + ".none", "-o", "t.bin"}}) {
+    const testing::CommandResult result = testing::run_weft(arguments, folder.path().string());
+    SCOPED_TRACE(::testing::PrintToString(arguments));
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_TRUE(has_parts(result.errors, {"error: ", "a\\x1b[2J\\x1b]0;t\\x07\\u009b\\u202e"})) << result.errors;
+    for (const std::string& text : {result.errors, result.output}) {
+      EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos);
+      EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos);
+      EXPECT_EQ(text.find("\xe2\x80\xae"), std::string::npos);
+    }
+  }
+}
+
 TEST(BadInput, FlagsOfTheOtherCommands) {
   const testing::TemporaryFolder folder;
   expect_refused(folder, {"train", "--resume", "auto"}, {"resume = auto without a run-dir"});

@@ -83,6 +83,22 @@ TEST_F(PlanCommand, RewritesThatFitTheMemoryAreToldAndReplayed) {
   EXPECT_TRUE(has(weft("train", planned).output, "recompute=0, chosen by anneal:iterations=2 to fit the memory"));
 }
 
+// The order is used where the tasks are the same, as of another sequence length; whoever reads the times is told.
+TEST_F(PlanCommand, APlanOfAnotherGraphIsToldByBothFingerprints) {
+  plan("lhs", "plan.json");
+  plan("lhs", "longer.json", {"--seq-len", "8"});
+  const auto print = [&](const char* file) { return read_json(file).at("graph").at("fingerprint").get<std::string>(); };
+  ASSERT_NE(print("plan.json"), print("longer.json"));
+  for (const char* command : {"simulate", "explain", "train"}) {
+    const Words words = under("file:plan.json", command == std::string("train") ? Words{"--dry-run"} : Words{});
+    EXPECT_EQ(testing::succeeded(weft(command, words)).errors, "") << command;
+    const testing::CommandResult other = testing::succeeded(weft(command, testing::joined(words, {"--seq-len", "8"})));
+    const std::string filed = print("plan.json"), own = print("longer.json");
+    EXPECT_TRUE(has_parts(other.errors, {"warning:", "plan.json", filed, own})) << command;
+    EXPECT_EQ(other.errors.find("warning:"), other.errors.rfind("warning:")) << "once";
+  }
+}
+
 TEST_F(PlanCommand, EqualRunsWriteEqualFiles) {
   for (const char* policy : {"serial", "lhs", "random", "anneal"}) {
     plan(policy, "a.json");

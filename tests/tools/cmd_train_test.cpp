@@ -9,10 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/tools/weft_folder.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/manifest.h"
 
 namespace weft::tools {
@@ -169,9 +170,22 @@ TEST_F(TrainCommand, MpiRanksRefuseTogetherAndSaySoOnce) {
 
 // Of the launcher's processes only one has an error of its own.
 TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
-  const std::vector<std::string> words{
-      WEFT_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-np",         "1", "/bin/sleep", "10", ":", "-np",
-      "1",          WEFT_EXECUTABLE,       "train",           "missing.toml"};
+  const std::vector<std::string> words{WEFT_MPIEXEC,
+                                       "--allow-run-as-root",
+                                       "--oversubscribe",
+                                       "--mca",
+                                       "odls_base_sigkill_timeout",
+                                       "0",
+                                       "-np",
+                                       "1",
+                                       "/bin/sleep",
+                                       "10",
+                                       ":",
+                                       "-np",
+                                       "1",
+                                       WEFT_EXECUTABLE,
+                                       "train",
+                                       "missing.toml"};
   const testing::CommandResult result = testing::run(words, folder_.path().string());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_TRUE(testing::contains(result.errors, "missing.toml can't be read")) << result.errors;
@@ -341,6 +355,19 @@ TEST_F(TrainCommand, DryRunWritesNothing) {
 
 // -- the run itself as the configuration
 // ---------------------------------------------------------------------------------
+
+TEST_F(TrainCommand, MoreThreadsThanTwiceTheCoresAreTold) {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::string threads = std::to_string(2 * cores + 1);
+  const auto told = [&](const Words& more) {
+    return testing::succeeded(train("run", testing::joined({"--steps", "1", "--dry-run"}, more))).errors;
+  };
+  const std::string on = fmt::format(" each on {} cores", cores);
+  EXPECT_TRUE(has_parts(told({"--threads", threads}), {"1 rank with " + threads + " threads" + on}));
+  EXPECT_TRUE(has_parts(told({"--ranks", threads, "--global-batch", threads}),
+                        {threads + " ranks with 1 thread" + on, fmt::format("--ranks {} or fewer", cores)}));
+  EXPECT_EQ(told({}).find(on), std::string::npos);
+}
 
 TEST_F(TrainCommand, ARunGoesOnByItsNameAlone) {
   testing::succeeded(train("run", {"--steps", "4", "--lr", "0.01", "--schedule", "constant"}));

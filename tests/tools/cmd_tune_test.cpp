@@ -18,9 +18,10 @@ class TuneCommand : public testing::WeftFolder {
  protected:
   TuneCommand() { write_text(); }
 
+  // An MLP as wide as the model has the products of attention's output, and so fewer are measured.
   static Words words_of(const std::string& command, const Words& more) {
     Words words = testing::words_in(command +
-                                    " --model custom --model.layers 1 --model.hidden 64 --model.ffn 300 "
+                                    " --model custom --model.layers 1 --model.hidden 64 --model.ffn 64 "
                                     "--model.heads 4 --threads 1 --model.context 16 --global-batch 2 --micro-batch 1");
     if (command == "train") words.insert(words.end(), {"--data", "text.txt"});
     return testing::joined(words, more);
@@ -61,8 +62,8 @@ TEST_F(TuneCommand, WritesATableThatTrainingUses) {
   EXPECT_EQ(result.at("threads"), 1);
   const json file = read_json("tuned.json");
   EXPECT_EQ(file.at("products").size(), result.at("products").size());
-  // Forward, both gradients, of four matrices of a block and the head.
-  EXPECT_GE(result.at("products").size(), 10U);
+  // Forward, both gradients, of matrices of three sizes.
+  EXPECT_GE(result.at("products").size(), 9U);
   for (const json& product : result.at("products")) {
     EXPECT_GT(product.at("default_ms").get<double>(), 0);
     const bool changed = product.at("chosen") != product.at("default");
@@ -87,7 +88,7 @@ TEST_F(TuneCommand, WritesATableThatTrainingUses) {
 TEST_F(TuneCommand, PrintsATableAndRefusesWhatItCannotUse) {
   const testing::CommandResult result =
       testing::succeeded(weft("tune", {"-o", "tuned.json", "--rounds", "1", "--ranks", "2"}));
-  EXPECT_TRUE(has_parts(result.output, {"product", "default", "chosen", "gain", "16x300x64 NT f32, bias", "get another",
+  EXPECT_TRUE(has_parts(result.output, {"product", "default", "chosen", "gain", "16x192x64 NT f32, bias", "get another",
                                         "--gemm-tuning tuned.json"}));
   EXPECT_TRUE(has_parts(result.errors, {"[1/"}));
   std::string text = read("tuned.json");

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "inspect/drawing/colors.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
 #include "tests/tools/source_files.h"
@@ -114,6 +115,27 @@ TEST(Documentation, LinksLeadSomewhere) {
       ADD_FAILURE() << source_name(path) << " links to " << target;
     }
   }
+}
+
+// On a page of 880 pixels, as GitHub shows README, no letter is smaller than 8; and exposed communication is today's
+// red.
+TEST(Documentation, PicturesCanBeRead) {
+  static const std::regex view("viewBox=\"[0-9.]+ [0-9.]+ ([0-9.]+) "), letters("font-size[:=][\" ]*([0-9.]+)");
+  std::size_t pictures = 0;
+  for (const auto& entry : fs::directory_iterator(root / "docs/img")) {
+    if (entry.path().extension() != ".svg") continue;
+    ++pictures;
+    const std::string svg = testing::TemporaryFolder::read(entry.path());
+    std::smatch width;
+    ASSERT_TRUE(std::regex_search(svg, width, view)) << entry.path();
+    double smallest = 100;
+    for (std::sregex_iterator found(svg.begin(), svg.end(), letters), end; found != end; ++found)
+      smallest = std::min(smallest, std::stod((*found)[1]));
+    EXPECT_GE(smallest * 880 / std::stod(width[1]), 8) << entry.path();
+  }
+  EXPECT_EQ(pictures, 4U);
+  const std::string timeline = testing::TemporaryFolder::read(root / "docs/img/timeline.svg");
+  EXPECT_NE(timeline.find(inspect::kAlarmColor), std::string::npos);
 }
 
 TEST(Documentation, ReadmeAndResultsAreShort) {

@@ -44,6 +44,16 @@ TEST_F(OpenGraphCommand, IsPlannedReplayedAndExplained) {
   EXPECT_TRUE(has_parts(output({"explain", "s.graph.json", "--all"}), {"all_reduce on tp"}));
 }
 
+// They order the stages of pipelines; on one class they would be another name for `program`.
+TEST_F(OpenGraphCommand, PoliciesOfPipelinesAreRefusedForOneClass) {
+  for (const char* policy : {"1f1b", "gpipe", "zb-h1", "interleaved", "pipe-list", "pipe-search", "dualpipe-v"}) {
+    expect_refusal({"simulate", "s.graph.json", "--policy", policy}, {policy, "one class", "program"});
+  }
+  const json figures = object_of({"compare", "s.graph.json", "--policies", "program", "1f1b"});
+  EXPECT_FALSE(figures.at("policies").at(0).contains("refused"));
+  EXPECT_TRUE(figures.at("policies").at(1).contains("refused"));
+}
+
 TEST_F(OpenGraphCommand, PoliciesAreComparedAndDrawn) {
   const json figures = object_of({"compare", "s.graph.json", "--policies", "recorded", "serial", "program"});
   EXPECT_EQ(figures.at("policies").size(), 3U);

@@ -9,14 +9,14 @@
 #include <sstream>
 #include <vector>
 
+#include "base/hash.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tests/tools/small_step.h"
+#include "text/tokenizer.h"
 #include "train/measure/run_gemm_tuning.h"
 
 namespace weft::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Record {
   std::string level, rank, topic, text;
@@ -65,6 +65,7 @@ TEST_F(RunLogFile, TellsWhatOneWantsToKnowAfterwards) {
            {"run", "oneTBB "},
            {"run", "global-batch = 4"},
            {"run", "data: "},
+           {"run", "tokenizer: digest " + hex_fingerprint(text::ByteTokenizer().facts().digest)},
            {"comm", "communicator local, 2 ranks"},
            {"comm", "(ranks 0, 1)"},
            {"tuning", "default methods"},

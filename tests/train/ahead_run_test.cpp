@@ -13,6 +13,7 @@
 #include "tests/train/device_run.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft::train {
 namespace {

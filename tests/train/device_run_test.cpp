@@ -228,7 +228,7 @@ TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
 }
 
 TEST_P(DeviceGrid, ProductsWithEpilogues) {
-  testing::GridRun run = tiny_run(GetParam(), 20);
+  testing::GridRun run = tiny_run(GetParam(), 8);
   const testing::GridOutcome cpu = testing::run_grid(run);
   run.rewrites = "fuse-gelu";
   std::uint64_t seed = 1;
@@ -251,11 +251,11 @@ TEST_P(DeviceGrid, ReplayedGraphs) {
 }
 
 TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
-  expect_bits_of_the_cpu(tiny_run(GetParam(), 10), testing::on_own_fakes);
+  expect_bits_of_the_cpu(tiny_run(GetParam(), 5), testing::on_own_fakes);
 }
 
 TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
-  testing::GridRun run = tiny_run({1, 1, 2, 2}, 10);
+  testing::GridRun run = tiny_run({1, 1, 2, 2}, 5);
   run.step.gradient_reduction = ops::GradientReduction::micro_batch;
   expect_bits_of_the_cpu(run, on_fake);
   expect_bits_of_the_cpu(run, on_fake_with_graphs);
@@ -323,7 +323,7 @@ TEST_P(DevicePipelines, EveryScheduleHasTheCpusBits) {
   const testing::GridOutcome cpu = testing::run_grid(run_by("program"));
   ASSERT_EQ(cpu.exit_code, 0) << cpu.errors;
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy::pipeline_policy_names()) {
+  for (const std::string& policy : testing::with_short_searches(policy::pipeline_policy_names())) {
     SCOPED_TRACE(policy);
     const testing::GridRun run = run_by(policy);
     testing::expect_equal(testing::run_grid(testing::on_fake(run, ++seed)), cpu);

@@ -10,7 +10,7 @@
 #include "tests/train/data/written_tokens.h"
 #include "tests/train/near_numbers.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/saved_model.h"
 
 namespace weft::train {

@@ -12,6 +12,7 @@
 #include "tests/train/grid_arrays.h"
 #include "tests/train/model_arrays.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_writer.h"
 #include "train/checkpoint/weights.h"
 
@@ -109,12 +110,15 @@ class GridCheckpoint : public ::testing::TestWithParam<std::tuple<ops::Family, D
 
 INSTANTIATE_TEST_SUITE_P(All, GridCheckpoint, testing::kSavedModels, testing::kNameOfSavedModel);
 
-// For each grid the third and the fifth after it, and one rank: all pairs of grids would take a minute.
+// For each grid the third and the fifth after it, and one rank: all pairs of grids would take a minute. In bf16, which
+// differs by the parameters' type and their masters alone, fewer.
 TEST_P(GridCheckpoint, OfEveryGridLoadsOnOthers) {
   const std::size_t count = layouts().size();
   for (std::size_t i = 0; i < count; ++i) {
     const fs::path path = save(layouts()[i]);
-    for (const std::size_t j : {std::size_t{0}, i, (i + 3) % count, (i + 5) % count}) {
+    std::set<std::size_t> others = {0, (i + 3) % count};
+    if (dtype_ == DType::f32) others.insert({i, (i + 5) % count});
+    for (const std::size_t j : others) {
       EXPECT_EQ(load(path, layouts()[j]), "") << name_of(layouts()[i]) << " on " << name_of(layouts()[j]);
       if (HasFailure()) return;
     }

@@ -7,12 +7,12 @@
 
 #include "tests/train/near_numbers.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft::train {
 namespace {
 
-constexpr std::int64_t kSteps = 20, kHalf = 10;
+constexpr std::int64_t kSteps = 12, kHalf = 6, kMore = 3;
 
 struct Move {
   ops::Family family;
@@ -31,7 +31,7 @@ class GridResume : public ::testing::TestWithParam<Move> {
     config.steps = kSteps;
     config.warmup = kHalf;
     config.lr = 1e-3;
-    config.eval_every = 5;
+    config.eval_every = 3;
     config.save_every = kHalf;
     config.keep_last = 0;
     return config;
@@ -86,14 +86,14 @@ TEST_P(GridResume, LossesGoOnAsIfNothingHadHappened) {
 
   // And back: the first grid continues the other grid's checkpoint.
   RunConfig back = config(move.from, move.zero1_from, "back");
-  back.steps = kSteps + 5;
+  back.steps = kSteps + kMore;
   RunConfig further = back;
   further.run_dir = folder_.path("further").string();
   further.resume = whole.run_dir;
   back.resume = rest.run_dir;
   testing::trained_on_grid(further);
   testing::trained_on_grid(back);
-  ASSERT_EQ(testing::metric(back.run_dir, "loss").size(), 5U);
+  ASSERT_EQ(testing::metric(back.run_dir, "loss").size(), static_cast<std::size_t>(kMore));
   testing::expect_near(testing::metric(back.run_dir, "loss"), testing::metric(further.run_dir, "loss"), 1e-6);
 }
 

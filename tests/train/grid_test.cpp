@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <ranges>
 #include <regex>
 #include <string>
 #include <vector>
@@ -79,6 +78,7 @@ TEST_P(GridBar, TwentySteps) {
   const testing::GridOutcome expected = testing::run_grid(grid_run(GetParam(), {}));
   on_grids(testing::thirteen_grids(), [&](testing::GridRun run) {
     for (const bool recompute : {false, true}) {
+      if (recompute && run.step.grid.ranks() < 4) continue;  // each axis is in one with others
       SCOPED_TRACE(recompute ? "recomputed" : "");
       run.step.recompute_blocks = recompute;
       testing::expect_like_one_rank(testing::run_grid(run), expected);
@@ -161,6 +161,9 @@ TEST(GridFlags, KeepingAndSendingInOtherWays) {
     const testing::GridOutcome expected = testing::run_grid(serial);
     for (const graph::Grid& grid :
          {graph::Grid{1, 1, 1, 2}, graph::Grid{1, 1, 2, 2}, graph::Grid{2, 2, 2, 1}, graph::Grid{2, 1, 1, 2}}) {
+      testing::GridRun usual = grid_run(family, grid);
+      usual.steps = 4;
+      const testing::GridOutcome plain = testing::run_grid(usual);
       for (const Flags& flags : {Flags{"zero-1", [](ops::StepConfig& s) { s.zero1 = true; }},
                                  Flags{"reshard", [](ops::StepConfig& s) { s.reshard_after_forward = true; }},
                                  Flags{"reshard, recompute",
@@ -169,16 +172,13 @@ TEST(GridFlags, KeepingAndSendingInOtherWays) {
                                          s.zero1 = s.reshard_after_forward = s.recompute_blocks = true;
                                        }}}) {
         SCOPED_TRACE(std::string(ops::to_string(family)) + " " + graph::to_string(grid) + " " + flags.name);
-        testing::GridRun run = grid_run(family, grid);
-        run.steps = 4;
-        const testing::GridOutcome plain = testing::run_grid(run);
+        testing::GridRun run = usual;
         flags.set(run.step);
         const testing::GridOutcome found = testing::run_grid(run);
         testing::expect_like_one_rank(found, expected);
         EXPECT_EQ(found.losses.front(), plain.losses.front());
       }
-      testing::GridRun narrow = grid_run(family, grid);
-      narrow.steps = 4;
+      testing::GridRun narrow = usual;
       narrow.step.reduce_dtype = DType::bf16;
       const testing::GridOutcome found = testing::run_grid(narrow);
       ASSERT_EQ(found.exit_code, 0) << found.errors;
@@ -235,10 +235,10 @@ TEST_P(GridMicroBatches, ScatteredOneByOneInBf16) {
     for (const DType sent : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(to_string(sent));
       run.step.reduce_dtype = sent;
-      const testing::GridOutcome found = testing::run_grid(run);
-      expect_near_in_bf16(found, expected);
-      testing::expect_equal_under_policies(run, found);
+      expect_near_in_bf16(testing::run_grid(run), expected);
     }
+    run.steps = 3;
+    testing::expect_equal_under_policies(run, testing::run_grid(run), {"serial", "fsdp", "lhs"});
   });
 }
 
@@ -283,14 +283,15 @@ TEST(GridSharedHeads, TrainLikeOneRank) {
   }
 }
 
-/// The grids that a refusal names, each as a whole: "choose x=1 or x=3 or --grid x=2,y=1,z=1,data=1".
+/// The grids that a refusal names, each as a whole: "choose x=1 or x=3 or --grid x=2".
 std::vector<graph::Grid> grids_to_choose(const std::string& refusal, const graph::Grid& refused) {
   static const std::regex size("(\\w+)=(\\d+)");
   std::vector<graph::Grid> named;
   const std::string choices = refusal.substr(refusal.find("choose ") + 7);
-  for (const auto& choice : std::views::split(choices, std::string_view(" or "))) {
-    graph::Grid& grid = named.emplace_back(refused);
-    const std::string text(choice.begin(), choice.end());
+  static const std::regex between(" or ");
+  for (std::sregex_token_iterator choice(choices.begin(), choices.end(), between, -1), last; choice != last; ++choice) {
+    const std::string text = *choice;
+    graph::Grid& grid = named.emplace_back(text.starts_with("--grid") ? graph::Grid{.order = refused.order} : refused);
     for (std::sregex_iterator at(text.begin(), text.end(), size), end; at != end; ++at) {
       for (const graph::Axis axis : graph::kAxes) {
         if ((*at)[1] == std::string(graph::to_string(axis))) grid.on(axis) = std::stoll((*at)[2]);
@@ -361,10 +362,10 @@ void expect_refusal_helps(const std::string& text, const ops::ModelConfig& model
 }
 
 // For any model, grid and flags, training equals one rank's, or is refused before it begins.
-TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
+void expect_one_ranks_or_refused(int trials) {
   std::mt19937 random(5);
   int trained = 0, refused = 0, narrow = 0, apart = 0;
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < trials; ++trial) {
     const testing::GridRun run = random_run(trial, random);
     const ops::ModelConfig& model = run.model;
     const ops::StepConfig& step = run.step;
@@ -406,10 +407,18 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
       EXPECT_LE(testing::relative_difference(found.arrays.at(name), values), from_zero ? 1e-3 : 1e-5) << name;
     }
   }
-  EXPECT_GT(trained, 60);
-  EXPECT_GT(refused, 40);
-  EXPECT_GT(narrow, 10);
-  EXPECT_GT(apart, 8);
+  EXPECT_GT(trained, trials * 3 / 10);
+  EXPECT_GT(refused, trials / 5);
+  EXPECT_GT(narrow, trials / 20);
+  EXPECT_GT(apart, trials / 25);
+}
+
+TEST(GridProperty, RandomRunsEqualOneRankOrAreRefused) {
+  expect_one_ranks_or_refused(70);
+}
+
+TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
+  expect_one_ranks_or_refused(200);
 }
 
 // ---- adapters

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/cpu/gemm/gemm_method.h"
-#include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/execute/layouts/cpu_weight_layouts.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"

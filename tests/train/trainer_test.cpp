@@ -13,6 +13,7 @@
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {
@@ -237,8 +238,8 @@ TEST_F(TrainerRun, SampleFitsAContextOfTwoTokens) {
   config_.steps = 1;
   config_.eval_sequences = 2;
   const testing::RunOutcome outcome = testing::train_run(config_);
-  EXPECT_EQ(outcome.result.sample.substr(0, 2), "Th");
-  EXPECT_GT(outcome.result.sample.size(), 2U);
+  EXPECT_EQ(outcome.result.sample.substr(0, 1), "T");  // behind the token that begins a text
+  EXPECT_GT(outcome.result.sample.size(), 1U);
 }
 
 TEST_F(TrainerRun, SamplesChangeNothing) {

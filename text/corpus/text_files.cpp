@@ -216,24 +216,72 @@ struct Batch {
   std::exception_ptr failure;  // thrown when it is its turn, so that the first of several is told
 };
 
-/// `begin`: of the part's ids.
-void encode_piece(const ParallelEncode& work, const TextPiece& piece, std::size_t begin, std::vector<std::int32_t>& ids,
-                  EncodedPart& result) {
-  const std::size_t at = ids.size();
-  work.tokenizer.append(piece.text, work.options, ids);
-  result.text_bytes += piece.text.size();
-  result.differs |= work.verify && work.tokenizer.decode(std::span(ids).subspan(at)) != piece.text;
-  if (const auto& end = work.tokenizer.facts().end; piece.ends && end) ids.push_back(*end);
-  if (!piece.learnt && ids.size() > at) result.ignored.push_back({at - begin, ids.size() - begin});
-}
+/// Pieces between two ends of a text are one text, and are encoded as one. A token that would reach over the border of
+/// two pieces is cut there, as a model that continues the first piece alone has it.
+class PieceEncoder {
+ public:
+  PieceEncoder(const ParallelEncode& work, std::vector<std::int32_t>& ids, EncodedPart& result)
+      : work_(work),
+        ids_(ids),
+        result_(result),
+        begin_(ids.size()),
+        text_begin_(ids.size()),
+        joint_begin_(ids.size()) {}
+
+  void add(const TextPiece& piece) {
+    const std::size_t at = ids_.size();
+    EncodeOptions options = work_.options;
+    options.place = place_;
+    joint_ += piece.text;
+    std::vector<std::int32_t> joint;
+    const std::size_t before = at - joint_begin_;
+    if (before > 0) joint = work_.tokenizer.encode(joint_, options);
+    if (before > 0 && !is_begin(std::span(ids_).last(before), joint)) {
+      joint_ = piece.text, joint_begin_ = at;
+      options.place = place_ = TextPlace::continues;
+    }
+    if (at == joint_begin_) {
+      work_.tokenizer.append(joint_, options, ids_);
+    } else {
+      ids_.insert(ids_.end(), joint.begin() + static_cast<std::ptrdiff_t>(before), joint.end());
+    }
+    if (work_.verify) text_ += piece.text;
+    result_.text_bytes += piece.text.size();
+    const auto& end = work_.tokenizer.facts().end;
+    if (piece.ends && end) finish(), ids_.push_back(*end), start();
+    if (!piece.learnt && ids_.size() > at) result_.ignored.push_back({at - begin_, ids_.size() - begin_});
+  }
+  /// Ends a text.
+  void finish() {
+    result_.differs |= work_.verify && work_.tokenizer.decode(std::span(ids_).subspan(text_begin_)) != text_;
+  }
+
+ private:
+  static bool is_begin(std::span<const std::int32_t> begin, std::span<const std::int32_t> ids) {
+    return begin.size() <= ids.size() && std::ranges::equal(begin, ids.first(begin.size()));
+  }
+  void start() {
+    text_.clear(), joint_.clear();
+    text_begin_ = joint_begin_ = ids_.size();
+    place_ = TextPlace::behind_token;
+  }
+
+  const ParallelEncode& work_;
+  std::vector<std::int32_t>& ids_;
+  EncodedPart& result_;
+  std::size_t begin_, text_begin_, joint_begin_;  // in the ids: of the part, a text, and what is encoded as one
+  std::string text_, joint_;
+  TextPlace place_ = TextPlace::begins;
+};
 
 void encode(const ParallelEncode& work, Batch& batch) {
   for (TextPart& part : batch.parts) {
     const std::vector<TextPiece> pieces = work.files.pieces(part);
     part.text.clear();
     EncodedPart& result = batch.results.emplace_back();
-    const std::size_t begin = batch.ids.size();
-    for (const TextPiece& piece : pieces) encode_piece(work, piece, begin, batch.ids, result);
+    PieceEncoder encoder(work, batch.ids, result);
+    for (const TextPiece& piece : pieces) encoder.add(piece);
+    encoder.finish();
     batch.ends.push_back(batch.ids.size());
   }
 }
@@ -275,9 +323,9 @@ std::vector<fs::path> take_cards(std::vector<fs::path>& files, bool has_folders)
       std::ranges::any_of(files, is_data_set_name) || (has_folders && std::ranges::all_of(files, is_card)) ||
       std::ranges::any_of(files, [](const fs::path& path) { return is_readme(path) && has_front_matter(path); });
   if (!of_data_set) return {};
-  const auto cards = std::ranges::stable_partition(files, std::not_fn(is_card));
-  std::vector<fs::path> taken(cards.begin(), cards.end());
-  files.erase(cards.begin(), cards.end());
+  const auto cards = std::stable_partition(files.begin(), files.end(), std::not_fn(is_card));
+  std::vector<fs::path> taken(cards, files.end());
+  files.erase(cards, files.end());
   return taken;
 }
 
@@ -335,6 +383,12 @@ bool TextFiles::fill() {
   if (file_ended_) return false;
   if (taken_ > 0) buffer_.erase(0, std::exchange(taken_, 0));
   const std::size_t kept = buffer_.size();
+  if (kept > options_.most_uncut_bytes) {
+    const std::string place = json_ ? fmt::format("line {}", line_ + 1) : std::string("the text");
+    throw UserError(fmt::format("{}: {} has more than {} bytes{}", in_quotes(files_[opened_ - 1]), place,
+                                options_.most_uncut_bytes, json_ ? "" : " without a place to cut it"),
+                    "records and texts of some length", "check the file; split it into several records or texts");
+  }
   buffer_.resize(kept + std::max(kPiece, kept));
   const std::size_t count = (*source_)(std::span(buffer_).subspan(kept));
   buffer_.resize(kept + count);

@@ -40,9 +40,10 @@ struct TextPiece {
 using CutAfter = std::function<std::size_t(std::string_view text, std::size_t from)>;
 
 struct TextFileOptions {
-  std::string field = "text";          // of JSON lines, the member with the text
-  bool all_json = false;               // all files are JSON lines; else those named *.jsonl or *.ndjson
-  std::size_t part_bytes = 4U << 20U;  // long texts are cut into about as many
+  std::string field = "text";                // of JSON lines, the member with the text
+  bool all_json = false;                     // all files are JSON lines; else those named *.jsonl or *.ndjson
+  std::size_t part_bytes = 4U << 20U;        // long texts are cut into about as many
+  std::size_t most_uncut_bytes = 1U << 30U;  // of a line of JSON, or a text that can't be cut; packed files hold any
 };
 
 /// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet", "train.jsonl.gz".
@@ -66,7 +67,8 @@ class TextFiles {
  public:
   TextFiles(std::vector<std::filesystem::path> files, TextFileOptions options, CutAfter cut_after);
 
-  /// The next part, nothing behind the last. Throws UserError, naming the file, if one can't be read.
+  /// The next part, nothing behind the last. Throws UserError, naming the file, if one can't be read, or if a line or a
+  /// text without a place to cut is too long.
   std::optional<TextPart> next();
 
   /// The pieces of a part in order. A text is one. So is the text `field` of a line of JSON. A line without it may have
@@ -115,7 +117,7 @@ struct ParallelEncode {
   EncodeOptions options;
   int threads = 1;
   bool verify = false;  // decodes the ids again
-  TextFiles& files;     // of which each piece of a part is encoded by itself
+  TextFiles& files;     // whose pieces are encoded as one text up to its end
   /// Takes the result of a part, whose text is gone, in the order of the files. Called by one thread at a time.
   std::function<void(const TextPart&, const EncodedPart&)> take;
 };

@@ -33,8 +33,11 @@ TokenizerPointer byte_tokenizer(const std::filesystem::path& path, std::string k
                                 ByteVocabulary vocabulary) {
   AddedTokens added(std::move(vocabulary.specials));
   TokenizerFacts facts = facts_of(path, std::move(kind), vocabulary.texts.size(), std::move(own));
-  find_ends(
-      path.parent_path(), [&](std::string_view name) { return added.id_of(name); }, facts);
+  const auto id_of_text = [&](std::string_view name) {
+    const auto id = added.id_of(name);
+    return id ? id : vocabulary.model.find(name);
+  };
+  find_ends(path.parent_path(), id_of_text, facts);
   if (!facts.begin) facts.begin = facts.end;
   return bpe_tokenizer(std::move(facts),
                        BpeParts{.normalizer = {},
@@ -161,8 +164,14 @@ std::vector<AddedToken> tekken_specials(const DocumentValue& root, std::int32_t 
     tokens.push_back(special_token(fmt::format("<SPECIAL_{}>", id), id));
   }
   if (const auto listed = root.given("special_tokens")) {
+    std::unordered_set<std::int64_t> ranks;
+    std::unordered_set<std::string> texts;
     for (const DocumentValue& item : listed->items()) {
-      tokens[static_cast<std::size_t>(item["rank"].integer(0, count - 1))].text = item["token_str"].text();
+      const std::int64_t rank = item["rank"].integer(0, count - 1);
+      const std::string text = item["token_str"].text();
+      if (!ranks.insert(rank).second) item["rank"].refuse("another rank than those above");
+      if (!texts.insert(text).second) item["token_str"].refuse("another text than those above");
+      tokens[static_cast<std::size_t>(rank)].text = text;
     }
     return tokens;
   }
@@ -202,6 +211,10 @@ ByteVocabulary ranked(std::vector<BpeToken> tokens, std::vector<AddedToken> spec
 TokenizerPointer load_gpt2_files(const std::filesystem::path& vocabulary, const std::filesystem::path& merges) {
   std::string json = read_tokenizer_file(vocabulary), lines = read_tokenizer_file(merges);
   const Document document = read_tokenizer_json(json, vocabulary);
+  expect_none_added(vocabulary.parent_path(), [&](std::string_view text) {
+    const auto number = document.root().find(text);
+    return number ? std::optional(id_of(*number)) : std::nullopt;
+  });
   std::vector<std::string> texts;
   std::vector<BpeToken> tokens;
   std::vector<AddedToken> specials;
@@ -234,6 +247,13 @@ TokenizerPointer load_tiktoken(const std::filesystem::path& path, std::string co
     throw UserError(fmt::format("{} has {} ranks", in_quotes(path), tokens.size()),
                     "a file whose number of ranks tells its pattern and special tokens: " + join(names),
                     "use the tokenizer.json of this model");
+  }
+  const std::int64_t between =
+      std::ranges::count_if(known->specials, [&](const AddedToken& token) { return token.id < tokens.back().id; });
+  if (const auto last = static_cast<std::int64_t>(tokens.size()) - 1 + between; tokens.back().id != last) {
+    throw UserError(
+        fmt::format("{} has {} ranks, and {} is the last", in_quotes(path), tokens.size(), tokens.back().id),
+        fmt::format("each rank up to {}", last), "copy or make the file again");
   }
   ByteVocabulary vocabulary =
       ranked(std::move(tokens), known->specials, SplitByLexer{lexer_named(known->lexer)}, in_quotes(path));

@@ -35,6 +35,28 @@ std::optional<std::int32_t> given_id(int id) {
   return id < 0 ? std::nullopt : std::optional<std::int32_t>(id);
 }
 
+/// Whether a message in protobuf's format, which a library read, has a field.
+bool has_field(std::string_view message, std::uint64_t number) {
+  const auto take_number = [&] {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; !message.empty() && shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(message.front());
+      message.remove_prefix(1);
+      value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
+      if (byte < 0x80) break;
+    }
+    return value;
+  };
+  while (!message.empty()) {
+    const std::uint64_t tag = take_number(), kind = tag & 7U;
+    if (tag >> 3 == number) return true;
+    const std::uint64_t length = kind == 2 ? take_number() : kind == 1 ? 8 : kind == 5 ? 4 : 0;
+    if (kind == 0) take_number();
+    message.remove_prefix(std::min<std::uint64_t>(length, message.size()));
+  }
+  return false;
+}
+
 Frame frame_of(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "tokenizer_config.json";
   if (!is_file(path)) return {};
@@ -45,8 +67,15 @@ Frame frame_of(const std::filesystem::path& folder) {
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(TokenizerFacts facts, std::unique_ptr<const SentencePieceProcessor> model, Frame frame)
-      : Tokenizer(std::move(facts)), model_(std::move(model)), frame_(frame), specials_(controls_of(*model_)) {}
+  using Model = std::unique_ptr<const SentencePieceProcessor>;
+
+  /// `continuing`: the model without its blank before a text.
+  SentencePieceTokenizer(TokenizerFacts facts, Model model, Model continuing, Frame frame)
+      : Tokenizer(std::move(facts)),
+        model_(std::move(model)),
+        continuing_(std::move(continuing)),
+        frame_(frame),
+        specials_(controls_of(*model_)) {}
 
   void append(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const override {
     std::string storage;
@@ -56,7 +85,8 @@ class SentencePieceTokenizer : public Tokenizer {
         valid, false, options.special_texts == SpecialTexts::tokens,
         [&](std::string_view plain) {
           std::vector<int> pieces;
-          const auto status = model_->Encode({plain.data(), plain.size()}, &pieces);
+          const bool goes_on = options.place == TextPlace::continues && plain.data() == valid.data();
+          const auto status = (goes_on ? continuing_ : model_)->Encode({plain.data(), plain.size()}, &pieces);
           if (!status.ok()) throw RuntimeFault("SentencePiece: " + status.ToString());
           ids.insert(ids.end(), pieces.begin(), pieces.end());
         },
@@ -115,7 +145,7 @@ class SentencePieceTokenizer : public Tokenizer {
     return text + rest;
   }
 
-  std::unique_ptr<const SentencePieceProcessor> model_;
+  Model model_, continuing_;
   Frame frame_;
   AddedTokens specials_;  // control tokens, whose texts the library takes as plain
 };
@@ -123,17 +153,30 @@ class SentencePieceTokenizer : public Tokenizer {
 }  // namespace
 
 TokenizerPointer load_sentencepiece(const std::filesystem::path& path, std::string content) {
-  auto model = std::make_unique<SentencePieceProcessor>();
-  const auto status = model->LoadFromSerializedProto({content.data(), content.size()});
-  if (!status.ok() || model->GetPieceSize() == 0) {
+  const auto read = [&](const std::string& proto) {
+    auto model = std::make_unique<SentencePieceProcessor>();
+    const auto status = model->LoadFromSerializedProto({proto.data(), proto.size()});
+    // Where a file was cut behind its pieces, the library takes another kind of model.
+    constexpr std::uint64_t kTrainerSpec = 2;
+    if (status.ok() && model->GetPieceSize() > 0 && has_field(proto, kTrainerSpec)) return model;
     throw UserError(in_quotes(path) + " isn't read by SentencePiece", "a model of SentencePiece, or tiktoken's ranks",
                     kTokenizerFix);
-  }
+  };
+  // A message's later fields are merged into the earlier ones: normalizer_spec (3) gets add_dummy_prefix (3) = false.
+  using namespace std::string_literals;
+  auto model = read(content), continuing = read(content + "\x1a\x02\x18\x00"s);
   TokenizerFacts facts = facts_of(path, "SentencePiece's model", static_cast<std::size_t>(model->GetPieceSize()),
                                   {{"tokenizer.model", std::move(content)}});
   facts.begin = given_id(model->bos_id());
   facts.end = given_id(model->eos_id());
-  return std::make_shared<SentencePieceTokenizer>(std::move(facts), std::move(model), frame_of(path.parent_path()));
+  const auto id_of_text = [&](std::string_view text) {
+    const int id = model->PieceToId({text.data(), text.size()});
+    return model->IdToPiece(id) == text ? std::optional<std::int32_t>(id) : std::nullopt;
+  };
+  expect_none_added(path.parent_path(), id_of_text);
+  find_ends(path.parent_path(), id_of_text, facts);
+  return std::make_shared<SentencePieceTokenizer>(std::move(facts), std::move(model), std::move(continuing),
+                                                  frame_of(path.parent_path()));
 }
 
 }  // namespace weft::text

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 constexpr std::array kBeside = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                "chat_template.jinja"};
+                                "chat_template.jinja", "generation_config.json"};
 
 std::uint64_t digest_of(std::string_view content) {
   return Fingerprint().add(content).value();
@@ -29,18 +29,24 @@ std::uint64_t digest_of(std::string_view content) {
 /// "bos_token" is a text, or an object with the text as its content.
 std::optional<std::string> token_name(const DocumentValue& config, std::string_view key) {
   auto value = config.given(key);
-  if (value && value->is_object()) value = value->given("content");
+  if (value && value->is_object()) value = (*value)["content"];
   return value ? std::optional(value->text()) : std::nullopt;
 }
 
 /// "eos_token_id" is an id, or a list of them.
-std::optional<std::int32_t> token_number(const DocumentValue& config, std::string_view key) {
-  auto value = config.given(key);
-  if (value && value->is_list()) {
-    const auto items = value->items();
-    value = items.empty() ? std::nullopt : std::optional(items.front());
-  }
-  return value ? std::optional(id_of(*value)) : std::nullopt;
+std::vector<std::int32_t> token_numbers(const DocumentValue& config, std::string_view key) {
+  std::vector<std::int32_t> ids;
+  const auto value = config.given(key);
+  if (!value) return ids;
+  for (const DocumentValue& item : value->is_list() ? value->items() : std::vector{*value}) ids.push_back(id_of(item));
+  return ids;
+}
+
+void read_settings(const fs::path& path, const std::function<void(const DocumentValue& settings)>& look) {
+  if (!is_file(path)) return;
+  const std::string content = read_tokenizer_file(path);
+  const Document document = read_tokenizer_json(content, path);
+  look(document.root());
 }
 
 constexpr std::string_view kVocabularyFile = "vocab.json", kMergesFile = "merges.txt";
@@ -126,28 +132,64 @@ TokenizerFacts facts_of(const fs::path& path, std::string kind, std::size_t voca
 
 void find_ends(const fs::path& folder, const std::function<std::optional<std::int32_t>(std::string_view)>& id_of,
                TokenizerFacts& facts) {
-  const auto read = [&](const char* name, const auto& look) {
-    const fs::path path = folder / name;
-    if (!is_file(path)) return;
-    const std::string content = read_tokenizer_file(path);
-    const Document document = read_tokenizer_json(content, path);
-    look(document.root());
-  };
-  read("tokenizer_config.json", [&](const DocumentValue& config) {
-    if (const auto name = token_name(config, "bos_token")) facts.begin = id_of(*name);
-    if (const auto name = token_name(config, "eos_token")) facts.end = id_of(*name);
+  bool told_begin = false, told_end = false;  // null tells that there is none
+  std::vector<std::int32_t> ends;
+  read_settings(folder / "tokenizer_config.json", [&](const DocumentValue& config) {
+    const auto take = [&](std::string_view key, std::optional<std::int32_t>& id, bool& told) {
+      told = config.find(key).has_value();
+      const auto name = token_name(config, key);
+      if (told) id = name ? id_of(*name) : std::nullopt;
+      if (name && !id) config[key].refuse("a token of the vocabulary");
+    };
+    take("bos_token", facts.begin, told_begin);
+    take("eos_token", facts.end, told_end);
+    ends = token_numbers(config, "eos_token_id");
   });
-  read("config.json", [&](const DocumentValue& config) {
-    if (!facts.begin) facts.begin = token_number(config, "bos_token_id");
-    if (!facts.end) facts.end = token_number(config, "eos_token_id");
-  });
+  const ListedEnds listed = listed_ends(folder, facts.vocabulary);
+  ends.insert(ends.end(), listed.ends.begin(), listed.ends.end());
+  std::erase_if(ends, [&](std::int32_t id) { return id >= facts.vocabulary; });
+  if (!facts.begin && !told_begin) facts.begin = listed.begin;
+  if (!facts.end && !told_end && !ends.empty()) facts.end = ends.front();
   const auto find = [&](std::optional<std::int32_t>& id, std::initializer_list<const char*> names) {
     for (const char* name : names) {
       if (!id) id = id_of(name);
     }
   };
-  find(facts.begin, {"<s>", "<|begin_of_text|>", "<|startoftext|>", "<bos>", "<｜begin▁of▁sentence｜>"});
-  find(facts.end, {"</s>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "<｜end▁of▁sentence｜>", "<EOT>"});
+  if (!told_begin) {
+    find(facts.begin, {"<s>", "<|begin_of_text|>", "<|startoftext|>", "<bos>", "<｜begin▁of▁sentence｜>"});
+  }
+  if (!told_end) {
+    find(facts.end, {"</s>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "<｜end▁of▁sentence｜>", "<EOT>"});
+  }
+  if (facts.end) ends.insert(ends.begin(), *facts.end);
+  for (const std::int32_t id : ends) {
+    if (std::ranges::find(facts.ends, id) == facts.ends.end()) facts.ends.push_back(id);
+  }
+}
+
+ListedEnds listed_ends(const fs::path& folder, std::int64_t vocabulary) {
+  ListedEnds listed;
+  const auto is_other = [&](std::int32_t id) { return id >= vocabulary; };
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    read_settings(folder / name, [&](const DocumentValue& config) {
+      std::vector<std::int32_t> begins = token_numbers(config, "bos_token_id");
+      std::erase_if(begins, is_other);
+      if (!listed.begin && !begins.empty()) listed.begin = begins.front();
+      for (const std::int32_t id : token_numbers(config, "eos_token_id")) {
+        if (!is_other(id) && std::ranges::find(listed.ends, id) == listed.ends.end()) listed.ends.push_back(id);
+      }
+    });
+  }
+  return listed;
+}
+
+void expect_none_added(const fs::path& folder,
+                       const std::function<std::optional<std::int32_t>(std::string_view)>& id_of) {
+  read_settings(folder / "added_tokens.json", [&](const DocumentValue& added) {
+    for (const auto& [text, number] : added.members()) {
+      if (id_of(text) != text::id_of(number)) number.refuse("the id of a token in the vocabulary beside it");
+    }
+  });
 }
 
 void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view text, const std::string& place) {

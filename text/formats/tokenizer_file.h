@@ -42,6 +42,11 @@ TokenizerFacts facts_of(const std::filesystem::path& path, std::string kind, std
 void find_ends(const std::filesystem::path& folder,
                const std::function<std::optional<std::int32_t>(std::string_view)>& id_of, TokenizerFacts& facts);
 
+/// Refuses an added_tokens.json in the folder that names tokens beyond those of the vocabulary beside it: texts would
+/// have other ids.
+void expect_none_added(const std::filesystem::path& folder,
+                       const std::function<std::optional<std::int32_t>(std::string_view)>& id_of);
+
 /// Sets the text of an id; throws UserError if it has another.
 void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view text, const std::string& place);
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
+#include "base/utf8.h"
 #include "text/bpe/bpe_trainer.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/formats/tokenizer_file.h"
@@ -31,6 +32,13 @@ std::string some_text(const DocumentValue& value) {
   return text;
 }
 
+/// A text of one character.
+std::string one_character(const DocumentValue& value) {
+  std::string text = value.text();
+  if (text.empty() || first_character(text).length != text.size()) value.refuse("one character");
+  return text;
+}
+
 /// A pattern is {"Regex": "…"} or {"String": "…"}.
 struct JsonPattern {
   std::string text;
@@ -39,6 +47,7 @@ struct JsonPattern {
 
 JsonPattern pattern_of(const DocumentValue& value) {
   value.only({"Regex", "String"});
+  if (value.members().size() > 1) value.refuse("a Regex or a String");
   if (const auto regex = value.find("Regex")) return {some_text(*regex), true};
   return {some_text(value["String"]), false};
 }
@@ -65,7 +74,7 @@ void add_split(const DocumentValue& component, PreTokenizer& pre_tokenizer) {
   }
   // The matches of a lexer's expression are the whole text, so that nothing is removed between them.
   const bool keeps_matches = (matches == Matches::isolated && !invert) || (matches == Matches::removed && invert);
-  if (const Lexer* lexer = lexer_of(pattern.text); lexer != nullptr && keeps_matches) {
+  if (const Lexer* lexer = lexer_of(pattern.text); lexer != nullptr && !lexer->rust_alone && keeps_matches) {
     pre_tokenizer.steps.emplace_back(SplitByLexer{lexer});
     return;
   }
@@ -84,12 +93,13 @@ PrefixScheme scheme_of(const DocumentValue& component) {
   const auto scheme = component.given("prepend_scheme");
   if (!scheme) return prefix ? PrefixScheme::always : PrefixScheme::never;
   const std::string name = scheme->name_of(Names{"always", "first", "never"});
+  if (!prefix && name != "never") scheme->refuse("\"never\", as add_prefix_space is false");
   return name == "always" ? PrefixScheme::always : (name == "first" ? PrefixScheme::first : PrefixScheme::never);
 }
 
 std::string blank_of(const DocumentValue& component) {
   component.only({"type", "replacement", "str_rep", "add_prefix_space", "prepend_scheme", "split"});
-  return some_text(component["replacement"]);
+  return one_character(component["replacement"]);
 }
 
 std::vector<DocumentValue> parts_of(const DocumentValue& sequence, std::string_view key) {
@@ -110,6 +120,7 @@ void add_template(const DocumentValue& component, TextFrame& frame) {
   for (const DocumentValue& piece : component["single"].items()) {
     piece.only({"SpecialToken", "Sequence"});
     if (const auto sequence = piece.find("Sequence")) {
+      (*sequence)["id"].name_of(Names{"A"});
       if (behind) sequence->refuse("one text in the template");
       behind = true;
       continue;
@@ -119,6 +130,7 @@ void add_template(const DocumentValue& component, TextFrame& frame) {
       (behind ? frame.after : frame.before).push_back(id_of(id));
     }
   }
+  if (!behind) component["single"].refuse("a template with the text");
 }
 
 // The components, each of which may be a "Sequence" of them, add their steps. What isn't known is refused by name.
@@ -185,7 +197,7 @@ void add_pre_tokenizer(const DocumentValue& component, PreTokenizer& pre_tokeniz
         SplitByPattern{Pattern(R"(\w+|[^\w\s]+)", RegexFlavour::rust, component.place()), Matches::removed, true});
   } else {
     component.only({"type", "delimiter"});
-    steps.emplace_back(SplitByText{some_text(component["delimiter"]), Matches::removed, false});
+    steps.emplace_back(SplitByText{one_character(component["delimiter"]), Matches::removed, false});
   }
 }
 
@@ -208,10 +220,13 @@ void add_decoder(const DocumentValue& component, Decoder& decoder) {
   if (type == "Sequence") {
     for (const DocumentValue& part : parts_of(component, "decoders")) add_decoder(part, decoder);
   } else if (type == "ByteLevel") {
+    component.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     steps.emplace_back(DecodeByteLevel{});
   } else if (type == "ByteFallback") {
+    component.only({"type"});
     steps.emplace_back(DecodeByteFallback{});
   } else if (type == "Fuse") {
+    component.only({"type"});
     steps.emplace_back(DecodeFuse{});
   } else if (type == "Replace") {
     component.only({"type", "pattern", "content"});
@@ -220,7 +235,7 @@ void add_decoder(const DocumentValue& component, Decoder& decoder) {
     steps.emplace_back(DecodeReplace{pattern.text, component["content"].text()});
   } else if (type == "Strip") {
     component.only({"type", "content", "start", "stop"});
-    steps.emplace_back(DecodeStrip{some_text(component["content"]),
+    steps.emplace_back(DecodeStrip{one_character(component["content"]),
                                    static_cast<std::size_t>(component["start"].integer(0, INT32_MAX)),
                                    static_cast<std::size_t>(component["stop"].integer(0, INT32_MAX))});
   } else {
@@ -328,12 +343,16 @@ std::vector<AddedToken> read_all_added(const DocumentValue& root, Vocabulary& vo
   std::vector<AddedToken> added;
   const auto list = root.given("added_tokens");
   if (!list) return added;
+  const DocumentValue model = root["model"]["vocab"];
   for (const DocumentValue& item : list->items()) {
     AddedToken token = read_added(item);
     if (token.text.empty()) continue;
     const auto same = std::ranges::find(added, token.text, &AddedToken::text);
-    if (same != added.end() && same->id != token.id) {
-      item["id"].refuse(fmt::format("{}, the id that '{}' has above", same->id, token.text));
+    std::optional<std::int32_t> told;
+    if (same != added.end()) told = same->id;
+    if (const auto there = model.find(token.text)) told = id_of(*there);
+    if (told && *told != token.id) {
+      item["id"].refuse(fmt::format("{}, the id that the file also gives to '{}'", *told, token.text));
     }
     set_text(vocabulary.texts, token.id, token.text, item.place());
     added.push_back(std::move(token));

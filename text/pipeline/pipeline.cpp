@@ -81,10 +81,10 @@ class Cutting {
  public:
   struct Piece {
     std::string_view text;
-    bool begins = false;  // at the begin of the whole text
+    TextPlace place = TextPlace::behind_token;
   };
 
-  Cutting(std::string_view text, bool begins) : pieces_{{text, begins}} {}
+  Cutting(std::string_view text, TextPlace place) : pieces_{{text, place}} {}
 
   void step(const SplitStep& step) {
     std::vector<Piece> before;
@@ -116,17 +116,19 @@ class Cutting {
     add_all(piece, treated(parts_of_class(piece.text, by.bits), by.matches));
   }
   void cut(const Piece& piece, const SpaceBefore&) {
-    if (piece.text.starts_with(' ')) {
+    if (piece.text.starts_with(' ') || piece.place == TextPlace::continues) {
       pieces_.push_back(piece);
     } else {
-      pieces_.push_back({made_.emplace_back(" " + std::string(piece.text)), piece.begins});
+      pieces_.push_back({made_.emplace_back(" " + std::string(piece.text)), piece.place});
     }
   }
   void cut(const Piece& piece, const Metaspace& by) {
     std::string text = replaced(piece.text, " ", by.blank);
-    const bool prefix = by.scheme == PrefixScheme::always || (by.scheme == PrefixScheme::first && piece.begins);
-    if (prefix && !text.starts_with(by.blank)) text.insert(0, by.blank);
-    const Piece whole{made_.emplace_back(std::move(text)), piece.begins};
+    const bool may_prefix = by.scheme == PrefixScheme::always
+                                ? piece.place != TextPlace::continues
+                                : by.scheme == PrefixScheme::first && piece.place == TextPlace::begins;
+    if (may_prefix && !text.starts_with(by.blank)) text.insert(0, by.blank);
+    const Piece whole{made_.emplace_back(std::move(text)), piece.place};
     if (by.split) {
       cut(whole, SplitByText{by.blank, Matches::merged_with_next});
     } else {
@@ -135,7 +137,8 @@ class Cutting {
   }
 
   void add(const Piece& whole, std::string_view text) {
-    if (!text.empty()) pieces_.push_back({text, whole.begins && text.data() == whole.text.data()});
+    const bool first = text.data() == whole.text.data();
+    if (!text.empty()) pieces_.push_back({text, first ? whole.place : TextPlace::behind_token});
   }
   void add_all(const Piece& whole, const std::vector<Part>& parts) {
     for (const Part& part : parts) {
@@ -210,14 +213,14 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return out.append(text.substr(done));
 }
 
-std::string Normalizer::operator()(std::string_view text) const {
+std::string Normalizer::operator()(std::string_view text, TextPlace place) const {
   std::string out(text);
   for (const NormalizerStep& step : steps) {
     std::visit(Overloaded{[&](NormalForm form) { out = normalized(out, form); },
                           [&](const Lowercase&) { out = lower_case(out); },
                           [&](const StripAccents&) { out = without_accents(out); },
                           [&](const Prepend& prepend) {
-                            if (!out.empty()) out.insert(0, prepend.text);
+                            if (!out.empty() && place != TextPlace::continues) out.insert(0, prepend.text);
                           },
                           [&](const ReplaceText& replace) { out = replaced(out, replace.from, replace.to); },
                           [&](const ReplaceMatches& replace) {
@@ -242,9 +245,9 @@ const Lexer* PreTokenizer::only_lexer() const {
   return by == nullptr ? nullptr : by->lexer;
 }
 
-void PreTokenizer::operator()(std::string_view text, bool begins,
+void PreTokenizer::operator()(std::string_view text, TextPlace place,
                               const std::function<void(std::string_view word)>& take) const {
-  Cutting cutting(text, begins);
+  Cutting cutting(text, place);
   for (const SplitStep& step : steps) cutting.step(step);
   for (const auto& piece : cutting.pieces()) {
     if (!piece.text.empty()) take(piece.text);

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "text/pipeline/text_place.h"
 #include "text/split/lexer.h"
 #include "text/split/pattern.h"
 #include "text/unicode/characters.h"
@@ -46,7 +47,8 @@ using NormalizerStep =
 struct Normalizer {
   std::vector<NormalizerStep> steps;
 
-  std::string operator()(std::string_view text) const;
+  /// A text that continues another gets nothing prepended.
+  std::string operator()(std::string_view text, TextPlace place = TextPlace::begins) const;
 };
 
 /// `text` with each `from`, which isn't empty, replaced.
@@ -93,8 +95,8 @@ struct PreTokenizer {
   std::vector<SplitStep> steps;
   bool bytes = false;  // words are bytes: ByteLevel is among the components
 
-  /// Calls `take` for each word. `begins`: the text stands at the begin of the whole text.
-  void operator()(std::string_view text, bool begins, const std::function<void(std::string_view word)>& take) const;
+  /// Calls `take` for each word.
+  void operator()(std::string_view text, TextPlace place, const std::function<void(std::string_view word)>& take) const;
   /// The lexer if it alone cuts the text.
   const Lexer* only_lexer() const;
 };

@@ -15,6 +15,7 @@ struct Lexer {
   std::string_view name;        // "gpt2", for command lines and messages
   std::string_view expression;  // the regular expression whose matches the pieces are
   NextPiece next;
+  bool rust_alone = false;  // Oniguruma finds other matches of the expression
 };
 
 /// Calls `take` for each piece of `text`, which is UTF-8.

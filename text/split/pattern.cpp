@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -13,9 +14,6 @@
 
 namespace weft::text {
 namespace {
-
-constexpr std::string_view kSpaces =
-    R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
 std::string message_of(int error) {
   std::array<PCRE2_UCHAR, 256> text{};
@@ -25,30 +23,6 @@ std::string message_of(int error) {
 
 }  // namespace
 
-std::optional<std::string> in_pcre_syntax(std::string_view expression) {
-  std::string out;
-  bool in_class = false;
-  for (std::size_t i = 0; i < expression.size(); ++i) {
-    const std::string_view rest = expression.substr(i);
-    if (rest.front() == '\\' && rest.size() > 1) {
-      ++i;
-      if (rest[1] == 's') {
-        out += in_class ? std::string(kSpaces) : fmt::format("[{}]", kSpaces);
-      } else if (rest[1] == 'S' && !in_class) {
-        out += fmt::format("[^{}]", kSpaces);
-      } else {
-        out += rest.substr(0, 2);
-      }
-      continue;
-    }
-    const bool set_in_set = in_class && ((rest.front() == '[' && !rest.starts_with("[:")) || rest.starts_with("&&"));
-    if (set_in_set) return std::nullopt;
-    in_class = rest.front() == '[' || (in_class && rest.front() != ']');
-    out += rest.front();
-  }
-  return out;
-}
-
 struct Pattern::Compiled {
   std::unique_ptr<pcre2_code, decltype(&pcre2_code_free)> code{nullptr, &pcre2_code_free};
 };
@@ -57,17 +31,20 @@ Pattern::Pattern(std::string expression, RegexFlavour flavour, std::string_view 
     : expression_(std::move(expression)) {
   const auto refuse = [&](const std::string& why) {
     throw UserError(fmt::format("{}: the pattern '{}' {}", place, expression_, why),
-                    "a regular expression that PCRE2 reads", "use a tokenizer with another pattern");
+                    "a regular expression that means the same to PCRE2", "use a tokenizer with another pattern");
   };
-  const std::optional<std::string> translated = in_pcre_syntax(expression_);
-  if (!translated) refuse("has sets of characters in sets");
+  const std::string translated =
+      in_pcre_syntax(expression_, flavour, [&](const std::string& construct) { refuse("has " + construct); });
   const std::uint32_t options =
       PCRE2_UTF | PCRE2_UCP | (flavour == RegexFlavour::oniguruma ? PCRE2_MULTILINE : PCRE2_DOLLAR_ENDONLY);
   int error = 0;
   PCRE2_SIZE at = 0;
   auto compiled = std::make_shared<Compiled>();
-  compiled->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(), options,
-                                     &error, &at, nullptr));
+  const std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
+      pcre2_compile_context_create(nullptr), &pcre2_compile_context_free);
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  compiled->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), options,
+                                     &error, &at, context.get()));
   if (!compiled->code) refuse("has an error: " + message_of(error));
   // Without a compiler for this machine the same matches are found by interpretation.
   pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);

@@ -1,20 +1,14 @@
 // Regular expressions by PCRE2, for patterns that have no lexer of their own.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
-namespace weft::text {
+#include "text/split/regex_syntax.h"
 
-/// The library that a pattern was written for. They differ in the meaning of "$" and "^".
-enum class RegexFlavour : std::uint8_t {
-  oniguruma,  // the package `tokenizers`: borders of lines
-  rust        // tiktoken: borders of the text
-};
+namespace weft::text {
 
 /// Immutable; any number of threads may search with it.
 class Pattern {
@@ -32,9 +26,5 @@ class Pattern {
   std::string expression_;
   std::shared_ptr<const Compiled> compiled_;
 };
-
-/// `expression` for PCRE2: \s has Unicode's White_Space, of which PCRE2 has one character more. Nothing if it has sets
-/// in sets or their intersections, which Oniguruma reads, and which PCRE2 would take as characters.
-std::optional<std::string> in_pcre_syntax(std::string_view expression);
 
 }  // namespace weft::text

@@ -71,6 +71,11 @@ std::size_t space_at_end(std::string_view text) {
 }
 
 bool is_word_character(std::uint32_t code) {
+  const auto in = [code](std::uint32_t first, std::uint32_t last) { return code >= first && code <= last; };
+  const bool joiner = in(0x200C, 0x200D);
+  const bool alphabetic_symbol =
+      in(0x24B6, 0x24E9) || in(0x1F130, 0x1F149) || in(0x1F150, 0x1F169) || in(0x1F170, 0x1F189);
+  if (joiner || alphabetic_symbol) return true;
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
   return category == UTF8PROC_CATEGORY_PC || category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL ||
          (class_of(category) & (kLetter | kMark)) != 0;
@@ -117,7 +122,7 @@ std::string without_accents(std::string_view text) {
   std::string out;
   for (const char *at = text.data(), *const end = at + text.size(); at < end;) {
     const Decoded character = decode_valid(at);
-    if (utf8proc_category(static_cast<utf8proc_int32_t>(character.code)) != UTF8PROC_CATEGORY_MN) {
+    if ((class_table()[character.code] & kMark) == 0) {
       out.append(at, character.length);
     }
     at += character.length;

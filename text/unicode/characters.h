@@ -29,7 +29,7 @@ const std::uint8_t* class_table();
 std::size_t space_at_begin(std::string_view text);
 std::size_t space_at_end(std::string_view text);
 
-/// Whether \w has the character: a letter, mark, decimal digit or connector, as Unicode's Alphabetic comes close to.
+/// Whether the \w of Rust has the character: Alphabetic, marks, decimal digits, connectors and the two joiners.
 bool is_word_character(std::uint32_t code);
 
 struct Decoded {
@@ -62,7 +62,7 @@ std::string normalized(std::string_view text, NormalForm form);
 /// Each character in lower case by itself, as Rust's char::to_lowercase does: no rules for languages and endings.
 std::string lower_case(std::string_view text);
 
-/// Without the marks that don't take space (Mn).
+/// Without marks (Mn, Mc, Me), as the package `tokenizers` strips accents.
 std::string without_accents(std::string_view text);
 
 }  // namespace weft::text

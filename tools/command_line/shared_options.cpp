@@ -1,15 +1,62 @@
 #include "tools/command_line/shared_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
 #include <variant>
 
+#include "base/error.h"
 #include "base/text/text_table.h"
 #include "study/policy_step.h"
 
 namespace weft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What could take an output's place under a name that means another form.
+std::string_view writer_of(std::string_view ending) {
+  if (ending == ".html") return "; `weft report` writes pages";
+  if (ending == ".svg" || ending == ".png") return "; --svg, `weft timeline` and `weft graph` draw";
+  return "";
+}
+
+/// Refuses a name whose ending promises another form than the option's word for its value: "FILE.toml", "FOLDER".
+void expect_ending(std::string_view flag, std::string_view word, const std::string& output) {
+  constexpr std::array<std::string_view, 10> kForms = {".html", ".svg", ".png", ".pdf", ".dot",
+                                                       ".json", ".gz",  ".csv", ".md",  ".toml"};
+  const fs::path path = output;
+  const std::string ending = path.extension().string();
+  const std::size_t own = std::min(word.find('.'), word.size());
+  const bool folder = word == "FOLDER", any = own == word.size() && !folder;
+  if (any || std::ranges::find(kForms, ending) == kForms.end() || word.find(ending) != std::string_view::npos) return;
+  std::error_code hidden;  // what can't be seen counts as absent
+  if (folder && fs::is_directory(path, hidden)) return;
+  throw UserError(
+      fmt::format("{} {}: the name ends as another form does", flag, output),
+      folder ? "a folder's name, without such an ending" : fmt::format("{}, or a name without an ending", word),
+      fmt::format("{} {}{}{}", flag, (path.parent_path() / path.stem()).string(),
+                  word.substr(own, word.find('[') - own), writer_of(ending)));
+}
+
+/// Stores the name of a file or folder to write, once its ending suits.
+CommandOption written_option(std::string names, std::string& target, std::string value, std::string help) {
+  const Paths paths = value == "FOLDER" ? Paths::folders : Paths::files;
+  const auto store = [&target, flag = names.substr(0, names.find(',')), value](const std::string& output) {
+    expect_ending(flag, value, output);
+    target = output;
+  };
+  CommandOption option = path_option(std::move(names), store, std::move(value), std::move(help), paths);
+  option.default_text = target;
+  return option;
+}
+
+}  // namespace
 
 CommandOption number_option(std::string names, OptionTarget target, std::string help, double least, double most) {
   const char* const value = std::holds_alternative<double*>(target) ? "X" : "N";
@@ -54,8 +101,7 @@ CommandOption repeated(CommandOption option) {
 }
 
 CommandOption output_option(std::string& target, std::string value, std::string help) {
-  const Paths paths = value == "FOLDER" ? Paths::folders : Paths::files;
-  return path_option("-o,--output", &target, std::move(value), std::move(help), paths);
+  return written_option("-o,--output", target, std::move(value), std::move(help));
 }
 
 CommandOption accept_option(std::vector<std::string>& target, std::vector<std::string> keys) {
@@ -64,12 +110,12 @@ CommandOption accept_option(std::vector<std::string>& target, std::vector<std::s
 }
 
 CommandOption svg_option(std::string& target, std::string help) {
-  return path_option("--svg", &target, "FILE.svg", std::move(help));
+  return written_option("--svg", target, "FILE.svg", std::move(help));
 }
 
 CommandOption noise_option(double& noise) {
-  return number_option("--noise", &noise, "relative standard deviation of every task's time; all ranks are simulated",
-                       0, 10);
+  return number_option("--noise", &noise,
+                       "relative standard deviation of every task's time; all ranks are simulated; 0: no noise", 0, 10);
 }
 
 CommandOption seeds_option(std::int64_t& seeds) {

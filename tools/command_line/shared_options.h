@@ -31,13 +31,14 @@ CommandOption path_option(std::string names, OptionTarget target, std::string va
 CommandOption required(CommandOption option);
 CommandOption repeated(CommandOption option);
 
-/// -o,--output: the file to write, or the folder if `value` is "FOLDER".
+/// -o,--output: the file to write, or the folder if `value` is "FOLDER". A name that ends as another form than
+/// `value`'s does ("FILE.toml", "FILE.json[.gz]") is refused, unless `value` has no ending.
 CommandOption output_option(std::string& target, std::string value, std::string help);
 
 /// --accept: differences from a saved run with which the command goes on, of `keys`.
 CommandOption accept_option(std::vector<std::string>& target, std::vector<std::string> keys);
 
-/// --svg: a picture to write.
+/// --svg: a picture to write, whose name ends in .svg or has no other form's ending.
 CommandOption svg_option(std::string& target, std::string help);
 
 /// --noise and --seeds of simulations.

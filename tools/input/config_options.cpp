@@ -17,9 +17,10 @@
 #include "tools/command_line/config_readers.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/step_input.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/idle_keys.h"
 #include "train/config/saved_model.h"
+#include "train/data/tokenized_texts.h"
 
 namespace weft::tools {
 
@@ -228,6 +229,7 @@ train::RunConfig ConfigOptions::load() const {
   if (!given_->file.empty()) train::load_toml(config, given_->file);
   const std::vector<train::Setting> settings = given_->settings(MachineNumbers::refused);
   train::apply_command_line(config, settings);
+  train::take_vocabulary(config);
   train::refuse_idle_keys(config, settings);
   if (!config.machine.empty()) {
     const cost::Machine machine = cost::find_machine(config.machine, cost::machine_folders());
@@ -241,6 +243,7 @@ train::RunConfig ConfigOptions::load() const {
 std::pair<train::RunConfig, std::vector<train::Setting>> ConfigOptions::layers(MachineNumbers numbers) const {
   train::RunConfig config;
   if (!given_->file.empty()) train::load_toml(config, given_->file);
+  train::take_vocabulary(config);
   return {std::move(config), given_->settings(numbers)};
 }
 

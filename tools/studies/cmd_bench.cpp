@@ -254,7 +254,8 @@ Command describe_bench() {
       "write a proof of each instance's bound, and the graphs that check_bounds.py needs to check it", Paths::folders));
   command.add(number_option(
       "--branch", &options->splits,
-      "with --certify: try N splits of each graph into two cases to raise its bound to its best step", 0, 1000000));
+      "with --certify: try N splits of each graph into two cases to raise its bound to its best step; 0: none", 0,
+      1000000));
   command.add({.names = "--list", .target = &options->list, .help = "print the instances and end"});
   add_result_flags(command, options->results, "rows");
   command.description =

@@ -233,8 +233,8 @@ void add_documents(Command& command, MemorisationCommand& options) {
       "--seen", &study.counts.seen,
       "how often documents are seen: a bucket of documents for each number; 0: those to compare with", 0, 1 << 20));
   command.add(number_option("--documents", &study.counts.documents, "documents of each bucket", 1, 1 << 20));
-  command.add(
-      number_option("--background", &study.counts.background, "further documents that are seen once", 0, 1 << 30));
+  command.add(number_option("--background", &study.counts.background, "further documents that are seen once; 0: none",
+                            0, 1 << 30));
   command.add(number_option("--held-out", &study.counts.held_out, "documents of the held-out loss", 1, 1 << 30));
 }
 

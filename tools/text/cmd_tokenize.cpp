@@ -87,12 +87,11 @@ std::int32_t token_of(const std::string& word, const text::Tokenizer& tokenizer)
                   "give a token such as '<|endoftext|>'");
 }
 
-/// What stands before each document: the begin of a text, or else the end of the one before, as llm.c writes them.
+/// What stands before each document.
 std::optional<std::int32_t> separator_of(const TokenizeOptions& options, const text::Tokenizer& tokenizer) {
   if (options.separator == "none") return std::nullopt;
   if (!options.separator.empty()) return token_of(options.separator, tokenizer);
-  const auto& facts = tokenizer.facts();
-  if (facts.begin || facts.end) return facts.begin ? facts.begin : facts.end;
+  if (const auto separator = tokenizer.facts().separator()) return separator;
   throw UserError("the tokenizer names no token for the begin or end of a text", "a token between documents",
                   "--separator TOKEN, or --separator none");
 }

@@ -1,5 +1,4 @@
-// Checkpoints: folders, complete or absent, from which a run continues bit for bit and other programs load the model;
-// their names, completeness and retention.
+// Checkpoints, from which a run continues bit for bit and other programs load the model: writing and loading them.
 #pragma once
 
 #include <cstdint>
@@ -13,58 +12,11 @@
 #include "base/files/durable_file.h"
 #include "ops/model_config.h"
 #include "runtime/comm/communicator.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/parameter_state.h"
 
 namespace weft::train {
-
-inline constexpr std::string_view kManifestFile = "manifest.json";
-
-/// The name of a run's best checkpoint where a path stands for a checkpoint: RUN/best.
-inline constexpr std::string_view kBestName = "best";
-
-/// The checkpoints that are kept after a newer one is complete: the last `keep_last` (0: all), all whose step is a
-/// multiple of `keep_every` (0: none), and the best.
-struct Retention {
-  std::int64_t keep_last = 0, keep_every = 0;
-  bool keep_best = false;
-};
-
-struct CheckpointFolder {
-  std::int64_t step = 0;
-  std::filesystem::path path;
-};
-
-/// <run_dir>/checkpoints.
-std::filesystem::path checkpoints_of(const std::filesystem::path& run_dir);
-/// <run_dir>/checkpoints/step_00000200 for step 200.
-std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, std::int64_t step);
-
-/// Whether a folder is a complete checkpoint: it has a manifest, which is written last.
-bool is_checkpoint(const std::filesystem::path& folder);
-/// The complete checkpoints below <run_dir>/checkpoints, by step.
-std::vector<CheckpointFolder> complete_checkpoints(const std::filesystem::path& run_dir);
-/// The complete checkpoint with the highest step, or for RUN/best, if that is no folder, the best; nullopt if there is
-/// none.
-std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run_dir);
-/// A checkpoint and its held-out loss.
-struct BestCheckpoint {
-  CheckpointFolder folder;
-  double val_loss = 0;
-};
-/// Of the checkpoints up to a step whose manifests tell a held-out loss, the newest with the lowest; nullopt if there
-/// are none.
-std::optional<BestCheckpoint> best_checkpoint(const std::filesystem::path& run_dir,
-                                              std::int64_t most_steps = std::numeric_limits<std::int64_t>::max());
-/// The checkpoint that `path` means, as find_checkpoint() does, or `path` itself if there is none.
-std::filesystem::path inside_run(const std::filesystem::path& path);
-/// The checkpoint that `path` means: a checkpoint folder itself, a run folder's latest, or RUN/best. Throws UserError.
-std::filesystem::path find_checkpoint(const std::filesystem::path& path);
-
-/// Removes the complete checkpoints up to `newest_step` that `retention` doesn't keep, never that of `newest_step`
-/// itself. Checkpoints of higher steps, from a run that went further than this one's start, are neither counted nor
-/// removed.
-void remove_superseded(const std::filesystem::path& run_dir, std::int64_t newest_step, const Retention& retention);
 
 /// For a rank whose arrays are the whole model: writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its
 /// path:
@@ -90,10 +42,6 @@ SpaceCheck checkpoint_space(const std::filesystem::path& run_dir, const Checkpoi
 /// there in full size. Throws UserError.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& folder);
 
-/// Compares the checksums of a checkpoint's files without arrays, such as config.json and those of its tokenizer.
-/// Throws UserError.
-void verify_settings(const std::filesystem::path& folder, const Manifest& manifest);
-
 /// Completes a checkpoint that several ranks wrote into `folder` (see write_checkpoint_part): writes the manifest of
 /// all parts, renames the folder and removes the checkpoints that `retention` doesn't keep. Returns the checkpoint's
 /// path.
@@ -116,8 +64,13 @@ struct ReadShare {
 void load_checkpoint(const std::filesystem::path& folder, std::span<const ParameterState> parameters,
                      const ReadShare& share = {}, std::span<const ops::ParameterSpec> elsewhere = {});
 
-/// Loads weights only: from a checkpoint or run folder (with a comparison of checksums), or from a path for
-/// load_weights().
+/// Reads weights only: from a checkpoint or run folder (whose checksums are compared at once), or from a path for
+/// open_weights(), which tells the rest.
+ParameterReader open_parameters(const std::filesystem::path& path, const ops::ModelConfig& model,
+                                std::span<const ParameterState> parameters, const ReadShare& share = {},
+                                std::span<const ops::ParameterSpec> elsewhere = {});
+
+/// Fills `data`, and `master` where there is one, of each parameter with what open_parameters() reads.
 void load_parameters(const std::filesystem::path& path, const ops::ModelConfig& model,
                      std::span<const ParameterState> parameters, const ReadShare& share = {},
                      std::span<const ops::ParameterSpec> elsewhere = {});

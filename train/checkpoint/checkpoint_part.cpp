@@ -103,7 +103,7 @@ void add_pieces(const ParameterState& parameter, const std::string& content, DTy
 
 /// The small files of a checkpoint, by name.
 std::map<std::string, std::string> texts_of(const CheckpointInfo& info, DType dtype) {
-  std::map<std::string, std::string> texts = {{kModelConfigFile, hf_config_json(info.model, dtype)}};
+  std::map<std::string, std::string> texts = {{kModelConfigFile, hf_config_json(info.model, dtype, info.ends)}};
   if (!info.gemm_tuning.empty()) texts.emplace(execute::kGemmTuningFile, info.gemm_tuning);
   for (const text::TokenizerFile& file : info.tokenizer) texts.emplace(file.name, file.content);
   return texts;
@@ -238,13 +238,16 @@ class ShardIndex {
   std::map<std::pair<std::string, std::string>, std::vector<const StoredShard*>> by_tensor_;
 };
 
-/// Files of the folder, each opened at the first read of its elements.
+/// Files of the folder, each opened when its elements are read.
 class ShardFiles {
  public:
   explicit ShardFiles(fs::path folder) : folder_(std::move(folder)) {}
 
+  /// It holds until the next call.
   TensorSource open(const PlacedShard& placed) {
     const StoredShard& shard = *placed.shard;
+    // A checkpoint of many ranks has more files than a process may have open.
+    if (files_.size() >= kMostOpen && !files_.contains(shard.file)) files_.clear();
     auto& file = files_[shard.file];
     if (file == nullptr) file = std::make_unique<SafetensorsFile>(folder_ / shard.file);
     const StoredTensorInfo* tensor = file->find(shard.entry);
@@ -262,6 +265,8 @@ class ShardFiles {
   }
 
  private:
+  static constexpr std::size_t kMostOpen = 256;
+
   fs::path folder_;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;
 };
@@ -376,40 +381,43 @@ void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t 
   }
 }
 
-void load_shards(const fs::path& folder, const Manifest& manifest, std::span<const ParameterState> parameters,
-                 LoadedArrays which, std::span<const ops::ParameterSpec> elsewhere) {
+ParameterReader open_shards(const fs::path& folder, Manifest manifest, std::span<const ParameterState> parameters,
+                            LoadedArrays which, std::span<const ops::ParameterSpec> elsewhere) {
   const bool all = which == LoadedArrays::all;
   const DType dtype = manifest.info.dtype;
   std::vector<std::string> contents = {kParameterContent};
   if (all) contents.insert(contents.end(), {"m", "v"});
   if (all && dtype == DType::bf16) contents.emplace_back("master");
 
-  ShardIndex index(folder, manifest, !all);
-  std::map<std::pair<const ops::StoredTensor*, std::string>, std::vector<PlacedShard>> placed;
+  struct Opened {
+    Manifest manifest;  // which the placed shards point into
+    std::map<std::pair<const ops::StoredTensor*, std::string>, std::vector<PlacedShard>> placed;
+    ShardFiles files;
+  };
+  const auto opened = std::make_shared<Opened>(Opened{std::move(manifest), {}, ShardFiles(folder)});
+  ShardIndex index(folder, opened->manifest, !all);
   for (const ParameterState& parameter : parameters) {
     for (const ops::StoredTensor& stored : parameter.spec->stored) {
       for (const std::string& content : contents) {
         if (parameter.spec->frozen && content != kParameterContent) continue;
         const DType stored_as = content == kParameterContent ? dtype : DType::f32;
-        placed[{&stored, content}] =
+        opened->placed[{&stored, content}] =
             index.take({parameter.spec, &stored, content, std::string(stored_type(stored_as).name)});
       }
     }
   }
   index.leave(elsewhere);
   index.expect_empty();
-
-  ShardFiles files(folder);
-  for (const ParameterState& parameter : parameters) {
+  return [opened, which, dtype](const ParameterState& parameter) {
     clear_padding(parameter);
     for (const Target& target : targets_of(parameter, which, dtype)) {
       for (const ParameterPiece& piece : target.pieces) {
-        for (const PlacedShard& shard : placed.at({piece.stored, target.content})) {
-          if (touch(shard.region, piece.region)) copy(files.open(shard), piece, target.dtype, target.array);
+        for (const PlacedShard& shard : opened->placed.at({piece.stored, target.content})) {
+          if (touch(shard.region, piece.region)) copy(opened->files.open(shard), piece, target.dtype, target.array);
         }
       }
     }
-  }
+  };
 }
 
 }  // namespace weft::train

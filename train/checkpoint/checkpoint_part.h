@@ -15,7 +15,6 @@
 namespace weft::train {
 
 inline constexpr const char* kModelFile = "model.safetensors";
-inline constexpr const char* kModelConfigFile = "config.json";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kParameterContent = "parameter";
 
@@ -83,12 +82,12 @@ void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t 
 /// The arrays to fill: all of them as saved, or only the parameters, with masters that equal them.
 enum class LoadedArrays : std::uint8_t { all, parameters };
 
-/// Fills a rank's arrays from a checkpoint that any grid wrote, and reads only the needed elements: `manifest` is that
-/// of `folder`. Throws UserError, naming manifest and tensor, unless the shards have the shapes of the model's tensors
-/// and cover each tensor exactly once, and the files agree with the manifest. `elsewhere`: parameters that other ranks
-/// hold.
-void load_shards(const std::filesystem::path& folder, const Manifest& manifest,
-                 std::span<const ParameterState> parameters, LoadedArrays which,
-                 std::span<const ops::ParameterSpec> elsewhere = {});
+/// Reads a rank's arrays from a checkpoint that any grid wrote, and only the needed elements: `manifest` is that of
+/// `folder`. Throws UserError at once, naming manifest and tensor, unless the shards have the shapes of the model's
+/// tensors and cover each tensor exactly once; the reader does unless the files agree with the manifest. Of
+/// `parameters` only the specs count, which must outlive the reader. `elsewhere`: parameters that other ranks hold.
+ParameterReader open_shards(const std::filesystem::path& folder, Manifest manifest,
+                            std::span<const ParameterState> parameters, LoadedArrays which,
+                            std::span<const ops::ParameterSpec> elsewhere = {});
 
 }  // namespace weft::train

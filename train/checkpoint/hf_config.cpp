@@ -22,6 +22,7 @@ namespace {
 
 using ops::RopeKind;
 
+constexpr std::uint64_t kMostBytesOfConfig = std::uint64_t{16} << 20;
 constexpr const char* kGiveConfig =
     "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or "
     "Qwen3ForCausalLM";
@@ -492,7 +493,12 @@ std::string hf_config_json(const ops::ModelConfig& model, DType dtype, const std
   if (ends) {
     // transformers gives ids of its own to a model that has none.
     const auto id = [](std::optional<std::int32_t> token) { return token ? JsonValue(*token) : JsonValue(nullptr); };
-    config.add("eos_token_id", id(ends->end)).add("bos_token_id", id(ends->begin));
+    if (ends->ends.size() > 1) {
+      config.add("eos_token_id", ends->ends);
+    } else {
+      config.add("eos_token_id", id(ends->ends.empty() ? std::nullopt : std::optional(ends->ends.front())));
+    }
+    config.add("bos_token_id", id(ends->begin));
   } else if (model.vocab == 257 || model.vocab == 50257) {  // the byte tokenizer's and GPT-2's end of a text
     config.add("eos_token_id", model.vocab - 1).add("bos_token_id", model.vocab - 1);
   }
@@ -516,8 +522,7 @@ HfConfig read_hf_config(std::string_view json_text, const std::string& name) {
 }
 
 HfConfig load_hf_config(const std::filesystem::path& file) {
-  const MappedFile json(file);
-  return read_hf_config(json.text(), in_quotes(file));
+  return read_hf_config(whole_file(file, kMostBytesOfConfig), in_quotes(file));
 }
 
 }  // namespace weft::train

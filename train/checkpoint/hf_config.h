@@ -6,15 +6,20 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/dtype.h"
 #include "ops/model_config.h"
 
 namespace weft::train {
 
+inline constexpr const char* kModelConfigFile = "config.json";
+inline constexpr const char* kAdapterConfigFile = "adapter_config.json";  // of PEFT
+
 /// The ids that a tokenizer puts before and after a text; nullopt: none.
 struct TextEnds {
-  std::optional<std::int32_t> begin, end;
+  std::optional<std::int32_t> begin;
+  std::vector<std::int32_t> ends;  // any of them ends a text
 };
 
 /// The config.json of a model with these sizes, of the first type that can say all of them: gpt2, llama, mistral,

@@ -15,7 +15,7 @@
 #include "base/files/input_file.h"
 #include "base/hash.h"
 #include "base/text/json_object.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft::train {
 namespace {
@@ -26,7 +26,9 @@ constexpr const char* kValLoss = "val_loss";
 constexpr const char* kDecaySeconds = "decay_seconds";
 constexpr const char* kTokenizerDigest = "tokenizer_digest";
 constexpr const char* kData = "data";
+constexpr const char* kPadded = "padded";
 constexpr std::int64_t kMostSteps = 1'000'000'000;  // of any configuration
+constexpr std::uint64_t kMostBytesOfManifest = std::uint64_t{512} << 20;
 
 /// Calls visit(key, member) for every size of a model: one list for writing and reading.
 template <class Model, class Visit>
@@ -236,6 +238,7 @@ Manifest manifest_from(const DocumentValue& manifest) {
     info.decay_seconds = seconds->number({.least = 0, .above = true}, "a time");
   if (const auto digest = manifest.find(kTokenizerDigest)) info.tokenizer_digest = digest_from(*digest);
   if (const auto data = manifest.find(kData)) info.data = data_mark_from(*data);
+  if (const auto padded = manifest.find(kPadded)) info.padded = padded->boolean();
   for (const auto& [library, version] : manifest["versions"].members()) info.versions[library] = version.text();
   info.model = model_from(manifest["model"]);
   info.config_toml = manifest["config"].text();
@@ -292,6 +295,7 @@ std::string to_json(const Manifest& manifest) {
     for_each_digest(*info.data, [&](const char* key, std::uint64_t digest) { data.add(key, hex_fingerprint(digest)); });
     json.add(kData, data);
   }
+  if (info.padded) json.add(kPadded, true);
   json.add("versions", info.versions)
       .add("model", model_json(info.model))
       .add("files", files)
@@ -309,8 +313,8 @@ Manifest parse_manifest(std::string_view json_text, const std::string& name) {
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {
-  const MappedFile file(folder / kManifestFile);
-  Manifest manifest = parse_manifest(file.text(), in_quotes(file.path()));
+  const std::filesystem::path file = folder / kManifestFile;
+  Manifest manifest = parse_manifest(whole_file(file, kMostBytesOfManifest), in_quotes(file));
   for (const auto& [name, summary] : manifest.files) {
     std::error_code missing;
     const auto found = std::filesystem::file_size(folder / name, missing);

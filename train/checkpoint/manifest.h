@@ -14,6 +14,7 @@
 #include "base/files/durable_file.h"
 #include "ops/model_config.h"
 #include "text/tokenizer.h"
+#include "train/checkpoint/hf_config.h"
 
 namespace weft::train {
 
@@ -42,10 +43,12 @@ struct CheckpointInfo {
   std::map<std::string, std::string> versions;  // "weft": "0.1.0", and of the libraries that compute
   std::string gemm_tuning = {};  // see gemm_tuning_file.h; kept in a file beside the manifest, empty: none
   std::vector<text::TokenizerFile> tokenizer = {};  // to be written; found by load_tokenizer() in the folder
+  std::optional<TextEnds> ends = {};                // of its texts, to be written
   std::string base = {};  // below adapters: the init-from of the run that began with them; empty without adapters
   std::optional<double> val_loss = {};  // held-out loss of this step, of runs that keep the best checkpoint
   std::optional<std::uint64_t> tokenizer_digest = {};  // of the ids it reads (text::TokenizerFacts), if it is known
   std::optional<DataMark> data = {};                   // none in checkpoints of older builds
+  bool padded = false;                                 // BatchPlan::Cut; false in checkpoints of older builds
   double decay_seconds = 0;  // that time limits have taken from the learning rate's decay; see TimeLimit
 };
 

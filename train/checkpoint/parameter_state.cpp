@@ -8,7 +8,6 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <queue>
 #include <stdexcept>
 
@@ -131,46 +130,16 @@ void copy_run(const TensorSource& source, std::int64_t first, std::int64_t count
   }
 }
 
-/// Releases a file's elements when enough of them have been read, from the first to the last.
-class ReadBehind {
- public:
-  ReadBehind(const TensorSource& source, std::int64_t first) : source_(source), kept_from_(first) {}
-  ~ReadBehind() { release(); }
-  ReadBehind(const ReadBehind&) = delete;
-  ReadBehind& operator=(const ReadBehind&) = delete;
-
-  /// All elements before `end` have been read.
-  void read_to(std::int64_t end) {
-    constexpr std::int64_t kKept = std::int64_t{16} << 20;  // elements: at most 128 MiB
-    end_ = end;
-    if (end_ - kept_from_ >= kKept) release();
-  }
-
- private:
-  void release() {
-    if (end_ <= kept_from_) return;
-    source_.file->release(*source_.tensor, static_cast<std::uint64_t>(kept_from_),
-                          static_cast<std::uint64_t>(end_ - kept_from_));
-    kept_from_ = end_;
-  }
-
-  const TensorSource& source_;
-  std::int64_t kept_from_, end_ = 0;
-};
-
 template <class Element>
 void copy_rows(const TensorSource& source, const ParameterPiece& piece, Element* array) {
   const Rows rows = common_rows(source.region, piece.region);
-  std::optional<ReadBehind> behind;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     const auto [have_first, have_last] = source.region.columns_of(row);
     const auto [want_first, want_last] = piece.region.columns_of(row);
     const std::int64_t first = std::max(have_first, want_first), last = std::min(have_last, want_last);
     if (first >= last) continue;
-    const std::int64_t from = source.region.index(row, first);
-    copy_run(source, from, last - first, array + piece.local + piece.region.index(row, first));
-    if (!behind) behind.emplace(source, from);
-    behind->read_to(from + last - first);
+    copy_run(source, source.region.index(row, first), last - first,
+             array + piece.local + piece.region.index(row, first));
   }
 }
 
@@ -181,27 +150,26 @@ void copy_columns(const TensorSource& source, const ParameterPiece& piece, Eleme
   const std::int64_t col_begin = std::max(source.region.col_begin, piece.region.col_begin);
   const std::int64_t col_end = std::min(source.region.col_end, piece.region.col_end);
   constexpr std::int64_t kTile = 64;
-  std::array<float, kTile * kTile> tile;
-  ReadBehind behind(source, (col_begin - source.region.col_begin) * height);
-  // The file's columns are the outer loop, so that each of them is read once.
+  const std::int64_t count = std::max<std::int64_t>(0, rows.end - rows.begin);
+  std::vector<float> columns(static_cast<std::size_t>(std::clamp<std::int64_t>(col_end - col_begin, 0, kTile) *
+                                                      count));  // one after the other, as the file has them
   for (std::int64_t c0 = col_begin; c0 < col_end; c0 += kTile) {
     const std::int64_t c1 = std::min(col_end, c0 + kTile);
+    for (std::int64_t c = c0; c < c1; ++c) {
+      const std::int64_t first = (c - source.region.col_begin) * height + rows.begin - source.region.row_begin;
+      source.file->read(*source.tensor, static_cast<std::uint64_t>(first),
+                        {columns.data() + (c - c0) * count, static_cast<std::size_t>(count)});
+    }
     for (std::int64_t r0 = rows.begin; r0 < rows.end; r0 += kTile) {
       const std::int64_t r1 = std::min(rows.end, r0 + kTile);
-      for (std::int64_t c = c0; c < c1; ++c) {
-        const std::int64_t first = (c - source.region.col_begin) * height + r0 - source.region.row_begin;
-        source.file->read(*source.tensor, static_cast<std::uint64_t>(first),
-                          {tile.data() + (c - c0) * kTile, static_cast<std::size_t>(r1 - r0)});
-      }
       for (std::int64_t r = r0; r < r1; ++r) {
         const auto [want_first, want_last] = piece.region.columns_of(r);
         for (std::int64_t c = std::max(c0, want_first); c < std::min(c1, want_last); ++c) {
           array[piece.local + piece.region.index(r, c)] =
-              static_cast<Element>(tile.at(static_cast<std::size_t>((c - c0) * kTile + r - r0)));
+              static_cast<Element>(columns[static_cast<std::size_t>((c - c0) * count + r - rows.begin)]);
         }
       }
     }
-    behind.read_to((c1 - source.region.col_begin) * height);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,6 +87,9 @@ struct ParameterState {
   /// The pieces of stored tensors in an array of these elements.
   std::vector<ParameterPiece> pieces(const BlockRange& range) const;
 };
+
+/// Fills the arrays of one of a saved model's parameters, in any order and as often as wanted.
+using ParameterReader = std::function<void(const ParameterState& parameter)>;
 
 /// Sets the padding of a shard's arrays to zero.
 void clear_padding(const ParameterState& parameter);

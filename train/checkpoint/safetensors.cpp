@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -101,15 +100,6 @@ float half_to_float(std::uint16_t half) {
   return std::bit_cast<float>(sign | (wide_exponent << 23) | (fraction << 13));
 }
 
-template <class Element, class Convert>
-void convert(std::span<const std::byte> bytes, std::span<float> out, Convert to_float) {
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    Element element;
-    std::memcpy(&element, bytes.data() + i * sizeof element, sizeof element);
-    out[i] = to_float(element);
-  }
-}
-
 /// A file that is about to be written: its header, and the bytes of each tensor.
 struct Layout {
   std::string header;
@@ -155,20 +145,20 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
-  const auto bytes = file_.bytes();
   const std::string name = in_quotes(path);
   std::uint64_t header_size = 0;
-  if (bytes.size() < sizeof header_size) {
-    throw UserError(fmt::format("{} has {} bytes", name, bytes.size()), "a safetensors file: 8 bytes or more", kRepair);
+  if (file_.size() < sizeof header_size) {
+    throw UserError(fmt::format("{} has {} bytes", name, file_.size()), "a safetensors file: 8 bytes or more", kRepair);
   }
-  std::memcpy(&header_size, bytes.data(), sizeof header_size);
-  const std::uint64_t behind = bytes.size() - sizeof header_size;
+  file_.read(0, std::as_writable_bytes(std::span(&header_size, 1)));
+  const std::uint64_t behind = file_.size() - sizeof header_size;
   if (header_size > kLargestHeader || header_size > behind) {
     throw UserError(
         fmt::format("{} claims a header of {} bytes", name, header_size),
         fmt::format("at most {}: is it a safetensors file, and complete?", std::min(behind, kLargestHeader)), kRepair);
   }
-  const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + sizeof header_size, header_size);
+  std::string header(header_size, '\0');
+  file_.read(sizeof header_size, std::as_writable_bytes(std::span(header)));
   if (!header.starts_with('{')) throw UserError(name + " has no JSON header", "a safetensors file", kRepair);
   const Document document = read_json(header, name, {.fix = kRepair});
   data_begin_ = sizeof header_size + header_size;
@@ -190,8 +180,8 @@ const StoredTensorInfo* SafetensorsFile::find(std::string_view name) const {
   return found != tensors_.end() && found->name == name ? &*found : nullptr;
 }
 
-std::span<const std::byte> SafetensorsFile::bytes(const StoredTensorInfo& tensor) const {
-  return file_.bytes().subspan(data_begin_ + tensor.begin, tensor.end - tensor.begin);
+void SafetensorsFile::read_bytes(const StoredTensorInfo& tensor, std::uint64_t first, std::span<std::byte> out) const {
+  file_.read(data_begin_ + tensor.begin + first, out);
 }
 
 std::vector<float> SafetensorsFile::read(const StoredTensorInfo& tensor) const {
@@ -205,20 +195,24 @@ void SafetensorsFile::read(const StoredTensorInfo& tensor, std::uint64_t first, 
     throw std::invalid_argument("SafetensorsFile::read: elements that the tensor has");
   }
   const StoredType type = tensor.type;
-  const auto source = bytes(tensor).subspan(first * type.size, out.size() * type.size);
+  if (type == kF32) return read_bytes(tensor, first * type.size, std::as_writable_bytes(out));
   const auto as_float = [](auto value) { return static_cast<float>(value); };
-  if (type == kF32) return convert<float>(source, out, as_float);
-  if (type == kBf16) return convert<bf16>(source, out, as_float);
-  if (type == kF16) return convert<std::uint16_t>(source, out, half_to_float);
-  if (type == kI32) return convert<std::int32_t>(source, out, as_float);
-  if (type == kI64) return convert<std::int64_t>(source, out, as_float);
+  const auto convert = [&](auto like, auto to_float) {
+    std::array<decltype(like), 4096> part;
+    while (!out.empty()) {
+      const auto read = std::span(part).first(std::min(part.size(), out.size()));
+      read_bytes(tensor, first * type.size, std::as_writable_bytes(read));
+      std::ranges::transform(read, out.begin(), to_float);
+      first += read.size();
+      out = out.subspan(read.size());
+    }
+  };
+  if (type == kBf16) return convert(bf16(), as_float);
+  if (type == kF16) return convert(std::uint16_t(), half_to_float);
+  if (type == kI32) return convert(std::int32_t(), as_float);
+  if (type == kI64) return convert(std::int64_t(), as_float);
   throw UserError(fmt::format("{}: tensor '{}' has dtype {}", in_quotes(path()), tensor.name, type.name),
                   "F32, BF16, F16, I32 or I64", "convert the file to one of these");
-}
-
-void SafetensorsFile::release(const StoredTensorInfo& tensor, std::uint64_t first, std::uint64_t count) const {
-  const std::uint64_t size = tensor.type.size;
-  file_.release(bytes(tensor).subspan(first * size, count * size));
 }
 
 FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors) {

@@ -42,7 +42,8 @@ struct StoredTensorInfo {
   std::uint64_t elements() const { return (end - begin) / type.size; }
 };
 
-/// A file opened for reading by mmap: opening costs the header, a tensor its pages.
+/// A file opened for reading: opening costs the header, a tensor its bytes. Reading one of a file that was truncated
+/// meanwhile throws RuntimeFault, which names the file.
 ///
 ///   SafetensorsFile file("model.safetensors");
 ///   if (const StoredTensorInfo* info = file.find("wte.weight")) values = file.read(*info);
@@ -59,18 +60,16 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// nullptr if there is none.
   const StoredTensorInfo* find(std::string_view name) const;
-  /// Not aligned to the element.
-  std::span<const std::byte> bytes(const StoredTensorInfo& tensor) const;
+  /// Bytes [first, first + out.size()) of the tensor, which has them.
+  void read_bytes(const StoredTensorInfo& tensor, std::uint64_t first, std::span<std::byte> out) const;
   /// Elements [first, first + out.size()) as float, from F32, BF16, F16, I32 or I64 (the last two rounded where they
   /// exceed 24 bits). Throws UserError on another dtype and std::invalid_argument unless the tensor has them.
   void read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const;
   /// All of the elements.
   std::vector<float> read(const StoredTensorInfo& tensor) const;
-  /// Elements [first, first + count) aren't read again soon: their pages need no memory (see MappedFile).
-  void release(const StoredTensorInfo& tensor, std::uint64_t first, std::uint64_t count) const;
 
  private:
-  MappedFile file_;
+  InputFile file_;
   std::uint64_t data_begin_ = 0;
   std::vector<StoredTensorInfo> tensors_;
   std::map<std::string, std::string> metadata_;

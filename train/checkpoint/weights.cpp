@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -34,14 +35,14 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHead = "lm_head.weight";
 constexpr const char* kWeightsIndex = "model.safetensors.index.json";
+constexpr std::uint64_t kMostBytesOfIndex = std::uint64_t{64} << 20;
 
 std::uint64_t bytes_of(const TensorToWrite& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), tensor.type.size, std::multiplies<>());
 }
 
 std::vector<fs::path> shard_paths(const fs::path& index) {
-  const MappedFile file(index);
-  const Document document = read_json(file.text(), in_quotes(index), {.fix = kRepair});
+  const Document document = read_json(whole_file(index, kMostBytesOfIndex), in_quotes(index), {.fix = kRepair});
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : document.root()["weight_map"].members()) {
     const std::string name = shard.text();
@@ -87,9 +88,7 @@ struct Located {
 class WeightFiles {
  public:
   WeightFiles(const fs::path& path, ops::Family family) {
-    const auto paths = weight_files(path);
-    files_.reserve(paths.size());  // tensors_ points into the files
-    for (const fs::path& shard : paths) {
+    for (const fs::path& shard : weight_files(path)) {
       const SafetensorsFile& file = files_.emplace_back(shard);
       for (const StoredTensorInfo& tensor : file.tensors()) {
         const std::string name = canonical(tensor.name, family);
@@ -125,21 +124,20 @@ class WeightFiles {
   }
 
  private:
-  std::vector<SafetensorsFile> files_;
+  std::deque<SafetensorsFile> files_;  // which tensors_ points into
   std::map<std::string, Located> tensors_;
 };
 
 /// Compares piece by piece, so that a large vocabulary takes little memory.
 bool equal_elements(const Located& one, const Located& other) {
-  constexpr std::uint64_t kPiece = std::uint64_t{16} << 20;
-  const auto a = one.file->bytes(*one.tensor), b = other.file->bytes(*other.tensor);
-  const std::uint64_t elements = one.tensor->elements(), size = one.tensor->type.size;
-  for (std::uint64_t first = 0; first < elements; first += kPiece) {
-    const std::uint64_t count = std::min(kPiece, elements - first);
-    const bool equal = std::memcmp(a.data() + first * size, b.data() + first * size, count * size) == 0;
-    one.file->release(*one.tensor, first, count);
-    other.file->release(*other.tensor, first, count);
-    if (!equal) return false;
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
+  const std::uint64_t size = one.tensor->end - one.tensor->begin;
+  std::vector<std::byte> a, b;
+  for (std::uint64_t first = 0; first < size; first += kPiece) {
+    for (std::vector<std::byte>* const piece : {&a, &b}) piece->resize(std::min(kPiece, size - first));
+    one.file->read_bytes(*one.tensor, first, a);
+    other.file->read_bytes(*other.tensor, first, b);
+    if (a != b) return false;
   }
   return true;
 }
@@ -206,18 +204,20 @@ std::vector<fs::path> weight_files(const fs::path& path) {
                                                                : "give the folder or file of a model");
 }
 
-void load_weights(const fs::path& path, const ops::ModelConfig& model, std::span<const ParameterState> parameters,
-                  std::span<const ops::ParameterSpec> elsewhere) {
-  WeightFiles files(path, model.family);
+ParameterReader open_weights(const fs::path& path, const ops::ModelConfig& model,
+                             std::span<const ParameterState> parameters,
+                             std::span<const ops::ParameterSpec> elsewhere) {
+  struct Opened {
+    WeightFiles files;
+    std::map<const ops::StoredTensor*, TensorSource> sources = {};
+  };
+  const auto opened = std::make_shared<Opened>(Opened{WeightFiles(path, model.family)});
+  WeightFiles& files = opened->files;
   const std::string embedding = model.family == ops::Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
   for (const ParameterState& parameter : parameters) {
-    clear_padding(parameter);
-    const auto kept = parameter.pieces(parameter.kept()), updated = parameter.pieces(parameter.updated());
     for (const ops::StoredTensor& piece : parameter.spec->stored) {
       const Located found = files.take(piece.name);
-      const TensorSource source = whole_source(*found.file, *found.tensor, *parameter.spec, piece);
-      copy(source, piece, kept, parameter.dtype, parameter.data);
-      if (parameter.master != nullptr) copy(source, piece, updated, DType::f32, parameter.master);
+      opened->sources.emplace(&piece, whole_source(*found.file, *found.tensor, *parameter.spec, piece));
       if (model.tied && piece.name == embedding && files.has(kHead)) {
         expect_equal(files.take(std::string(kHead)), found);
       }
@@ -230,15 +230,31 @@ void load_weights(const fs::path& path, const ops::ModelConfig& model, std::span
     }
   }
   files.expect_empty();
+  return [opened](const ParameterState& parameter) {
+    clear_padding(parameter);
+    const auto kept = parameter.pieces(parameter.kept()), updated = parameter.pieces(parameter.updated());
+    for (const ops::StoredTensor& piece : parameter.spec->stored) {
+      const TensorSource& source = opened->sources.at(&piece);
+      copy(source, piece, kept, parameter.dtype, parameter.data);
+      if (parameter.master != nullptr) copy(source, piece, updated, DType::f32, parameter.master);
+    }
+  };
 }
 
-std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters) {
+void load_weights(const fs::path& path, const ops::ModelConfig& model, std::span<const ParameterState> parameters,
+                  std::span<const ops::ParameterSpec> elsewhere) {
+  const ParameterReader read = open_weights(path, model, parameters, elsewhere);
+  for (const ParameterState& parameter : parameters) read(parameter);
+}
+
+std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters, const ArrayOf& array_of) {
   std::vector<TensorToWrite> tensors;
   for (const ParameterState& parameter : parameters) {
     for (const ops::StoredTensor& piece : parameter.spec->stored) {
       tensors.push_back({piece.name, stored_type(parameter.dtype), stored_shape(*parameter.spec, piece),
-                         [&parameter, &piece](std::vector<std::byte>& scratch) {
-                           return pack(*parameter.spec, piece, parameter.dtype, parameter.data, scratch);
+                         [&parameter, &piece, array_of](std::vector<std::byte>& scratch) {
+                           const void* const array = array_of ? array_of(parameter) : parameter.data;
+                           return pack(*parameter.spec, piece, parameter.dtype, array, scratch);
                          }});
     }
   }
@@ -246,10 +262,10 @@ std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parame
 }
 
 std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterState> parameters,
-                                                      std::uint64_t shard_bytes) {
+                                                      std::uint64_t shard_bytes, const ArrayOf& array_of) {
   std::vector<std::vector<TensorToWrite>> shards(1);
   std::uint64_t filled = 0;
-  for (TensorToWrite& tensor : weight_tensors(parameters)) {
+  for (TensorToWrite& tensor : weight_tensors(parameters, array_of)) {
     const std::uint64_t bytes = bytes_of(tensor);
     if (filled > 0 && filled + bytes > shard_bytes) shards.emplace_back(), filled = 0;
     filled += bytes;
@@ -260,10 +276,10 @@ std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterS
 
 std::map<std::string, FileSummary> save_weights(const fs::path& folder, const ops::ModelConfig& model,
                                                 std::span<const ParameterState> parameters, std::uint64_t shard_bytes,
-                                                const std::optional<TextEnds>& ends) {
+                                                const std::optional<TextEnds>& ends, const ArrayOf& array_of) {
   std::map<std::string, FileSummary> files;
   files[kModelConfigFile] = write_durable(folder / kModelConfigFile, hf_config_json(model, dtype_of(parameters), ends));
-  auto shards = weight_shards(parameters, shard_bytes);
+  auto shards = weight_shards(parameters, shard_bytes, array_of);
   if (shards.size() == 1) {
     files[kModelFile] = write_safetensors(folder / kModelFile, std::move(shards.front()));
     return files;
@@ -310,13 +326,14 @@ std::string peft_config_json(const ops::ModelConfig& model, const std::string& b
 }
 
 std::map<std::string, FileSummary> save_adapter(const std::filesystem::path& folder, const ops::ModelConfig& model,
-                                                std::span<const ParameterState> parameters, const std::string& base) {
+                                                std::span<const ParameterState> parameters, const std::string& base,
+                                                const ArrayOf& array_of) {
   std::vector<ParameterState> adapters;
   std::ranges::copy_if(parameters, std::back_inserter(adapters),
                        [](const ParameterState& parameter) { return ops::is_adapter(*parameter.spec); });
   std::map<std::string, FileSummary> files;
   files[kAdapterConfigFile] = write_durable(folder / kAdapterConfigFile, peft_config_json(model, base));
-  files[kAdapterFile] = write_safetensors(folder / kAdapterFile, weight_tensors(adapters));
+  files[kAdapterFile] = write_safetensors(folder / kAdapterFile, weight_tensors(adapters, array_of));
   return files;
 }
 

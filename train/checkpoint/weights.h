@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -22,21 +23,28 @@ namespace weft::train {
 /// The files of weights at `path`, see load_weights(). Throws UserError.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& path);
 
-/// Fills `data`, and `master` where there is one, of each parameter. `path`: a .safetensors file, or a folder with
+/// Reads `data`, and `master` where there is one, of parameters. `path`: a .safetensors file, or a folder with
 /// model.safetensors or model.safetensors.index.json and its shards (a checkpoint of Weft is one of the former).
 /// Accepts variants of Hugging Face's files: a "transformer." prefix in gpt2, a missing "model." in llama, attention
 /// masks and rotary frequencies, and an lm_head.weight equal to the embedding where `model` ties them. Throws UserError
-/// naming the file and the first tensor that is missing, superfluous or of another shape. `elsewhere`: parameters of
-/// the model that other ranks hold.
+/// at once, naming the file and the first tensor that is missing, superfluous or of another shape. Of `parameters` only
+/// the specs count, which must outlive the reader. `elsewhere`: parameters of the model that other ranks hold.
+ParameterReader open_weights(const std::filesystem::path& path, const ops::ModelConfig& model,
+                             std::span<const ParameterState> parameters,
+                             std::span<const ops::ParameterSpec> elsewhere = {});
+/// Fills each parameter.
 void load_weights(const std::filesystem::path& path, const ops::ModelConfig& model,
                   std::span<const ParameterState> parameters, std::span<const ops::ParameterSpec> elsewhere = {});
 
+/// The array of a whole parameter that is written next; valid until the next call. Null: `data` of its state.
+using ArrayOf = std::function<const void*(const ParameterState& parameter)>;
+
 /// The tensors of a file of weights. They refer to `parameters`, which must outlive them.
-std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters);
+std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters, const ArrayOf& array_of = {});
 
 /// The tensors by file: in their order, as many in a file as it may hold, but at least one.
 std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterState> parameters,
-                                                      std::uint64_t shard_bytes);
+                                                      std::uint64_t shard_bytes, const ArrayOf& array_of = {});
 
 /// Writes config.json and model.safetensors into the existing `folder` and returns their summaries; all parameters must
 /// have one dtype. Tensors of more than `shard_bytes` together are written as model-00001-of-0000N.safetensors … and
@@ -45,10 +53,9 @@ std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterS
 std::map<std::string, FileSummary> save_weights(const std::filesystem::path& folder, const ops::ModelConfig& model,
                                                 std::span<const ParameterState> parameters,
                                                 std::uint64_t shard_bytes = std::numeric_limits<std::uint64_t>::max(),
-                                                const std::optional<TextEnds>& ends = {});
+                                                const std::optional<TextEnds>& ends = {}, const ArrayOf& array_of = {});
 
 inline constexpr const char* kAdapterFile = "adapter_model.safetensors";
-inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
 
 /// The adapter_config.json of a model with adapters. `base`: the name or folder of the model below them, as people know
 /// it; empty: null.
@@ -57,7 +64,8 @@ std::string peft_config_json(const ops::ModelConfig& model, const std::string& b
 /// Writes adapter_config.json and adapter_model.safetensors into the existing `folder` and returns their summaries: all
 /// that PeftModel.from_pretrained() needs beside the base. Throws RuntimeFault if the disk does.
 std::map<std::string, FileSummary> save_adapter(const std::filesystem::path& folder, const ops::ModelConfig& model,
-                                                std::span<const ParameterState> parameters, const std::string& base);
+                                                std::span<const ParameterState> parameters, const std::string& base,
+                                                const ArrayOf& array_of = {});
 
 /// Adds alpha/rank · B·A to each matrix with an adapter, in fp32, rounded once to its dtype. All arrays are whole. The
 /// parameters of the model itself then compute what the model with adapters did.

@@ -131,7 +131,9 @@ void set_key(RunConfig& config, std::string_view key, std::string_view value, st
   const bool names_key = source == "--" + entry.name;
   entry.set(config, value, names_key ? std::string(source) : fmt::format("{}: {}", source, entry.name));
   config.given.insert(entry.name);
+  if (entry.name == kVocabKey) config.given.emplace(kOwnVocab);
   if (entry.name != "model" || value == kCustomModel) return;
+  config.given.erase(std::string(kOwnVocab));
   for (const ConfigKey& size : config_keys()) {
     if (size.name.starts_with(kModelPrefix)) config.given.insert(size.name);
   }

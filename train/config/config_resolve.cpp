@@ -16,17 +16,6 @@ namespace weft::train {
 
 namespace {
 
-/// A grid of `ranks` ranks that keeps the given x, y and z as far as possible: "x=2,data=3".
-std::string grid_of_ranks(const graph::Grid& grid, std::int64_t ranks) {
-  std::string text;
-  for (const graph::Axis axis : {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::pipe}) {
-    if (grid.on(axis) == 1 || ranks % grid.on(axis) != 0) continue;
-    text += fmt::format("{}={},", graph::to_string(axis), grid.on(axis));
-    ranks /= grid.on(axis);
-  }
-  return text + fmt::format("data={}", ranks);
-}
-
 void resolve_grid(RunConfig& config, std::int64_t world_size) {
   graph::Grid& grid = config.grid;
   if (world_size > 0) {
@@ -39,13 +28,14 @@ void resolve_grid(RunConfig& config, std::int64_t world_size) {
   }
   if (config.ranks == 0) config.ranks = grid.ranks();
   if (grid.data == 1 && config.ranks % grid.model_ranks() == 0) grid.data = config.ranks / grid.model_ranks();
-  if (grid.ranks() != config.ranks) {
-    throw UserError(
-        fmt::format("grid {} has {} ranks, but there are {}", graph::to_string(grid), grid.ranks(), config.ranks),
-        "as many ranks as the product of the axes",
-        fmt::format("--grid {}, or {} {}", grid_of_ranks(grid, config.ranks), world_size > 0 ? "mpirun -np" : "--ranks",
-                    grid.ranks()));
+  if (grid.ranks() == config.ranks) return;
+  std::string fix = ops::nearest_grid_flags(config.model, grid, config.ranks, config.global_batch);
+  if (ops::fits_model(config.model, grid) && config.global_batch % grid.batch_ranks() == 0) {
+    fix += fmt::format(", or {} {}", world_size > 0 ? "mpirun -np" : "--ranks", grid.ranks());
   }
+  throw UserError(
+      fmt::format("grid {} has {} ranks, but there are {}", graph::to_string(grid), grid.ranks(), config.ranks),
+      "as many ranks as the product of the axes", fix);
 }
 
 /// "4 or 8": the multiples of `unit` around `value`, for a fix.
@@ -278,8 +268,9 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
     }
   }
   ops::validate(config.model);
+  const bool fixed_ranks = world_size > 0 || config.ranks > 0;
   resolve_grid(config, world_size);
-  ops::validate_grid(config.model, config.grid);
+  ops::validate_grid(config.model, config.grid, config.global_batch, fixed_ranks);
   resolve_batch(config);
   resolve_sequence(config);
   resolve_pipeline(config);

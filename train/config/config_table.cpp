@@ -31,9 +31,11 @@ void add_run(std::vector<ConfigKey>& all) {
        // The length of a run is given in steps or in epochs: the later of two layers counts.
        with_effect(number_key("steps", "how many steps to train; 0: as epochs says", &RunConfig::steps, 0, kMany),
                    [](RunConfig& config, const RunConfig&) { config.epochs = config.steps > 0 ? 0 : config.epochs; }),
-       with_effect(number_key("epochs", "in place of steps: how many times to read the training data, as in 3 or 0.5",
-                              &RunConfig::epochs, 0, 1e6),
-                   [](RunConfig& config, const RunConfig&) { config.steps = config.epochs > 0 ? 0 : config.steps; }),
+       with_effect(
+           number_key("epochs",
+                      "in place of steps: how many times to read the training data, as in 3 or 0.5; 0: steps counts",
+                      &RunConfig::epochs, 0, 1e6),
+           [](RunConfig& config, const RunConfig&) { config.steps = config.epochs > 0 ? 0 : config.steps; }),
        number_key("seed", "the seed of the initial weights, of the order of the data and of dropout", &RunConfig::seed,
                   0, 9.0e18),
        seconds_key("max-time",
@@ -173,7 +175,9 @@ void add_data(std::vector<ConfigKey>& all) {
            "document of ten",
            {{"tail", ValSplit::tail}, {"documents", ValSplit::documents}}, &RunConfig::val_split),
        text_key("tokenizer",
-                "the tokenizer of texts: a file, or a folder with one; empty: that of resume or init-from, or bytes",
+                "the tokenizer of texts: a file, or a folder with one, which gives a new model its vocabulary; empty: "
+                "that of "
+                "resume or init-from, or bytes",
                 &RunConfig::tokenizer),
        words_key<TokenWidth>(
            "data-dtype",
@@ -201,7 +205,8 @@ void add_step(std::vector<ConfigKey>& all) {
            "micro-batch both are the same",
            {{"step", ops::GradientReduction::step}, {"micro-batch", ops::GradientReduction::micro_batch}},
            &RunConfig::gradient_reduction),
-       number_key("dropout", "the probability of dropping an activation", &RunConfig::dropout, 0, 0.99),
+       number_key("dropout", "the probability of dropping an activation; 0: none is dropped", &RunConfig::dropout, 0,
+                  0.99),
        boolean_key("document-mask",
                    "attend within documents, where a sequence holds several; their borders are those of texts, and of "
                    "token files beside which `weft tokenize` has described them",
@@ -216,8 +221,10 @@ void add_step(std::vector<ConfigKey>& all) {
 void add_optimisation(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::optimizer,
       {number_key("lr", "the peak of the learning rate", &RunConfig::lr, 0, 10),
-       number_key("min-lr", "the learning rate at the end of its decay", &RunConfig::min_lr, 0, 10),
-       number_key("warmup", "steps in which the learning rate rises linearly", &RunConfig::warmup, 0, kMany),
+       number_key("min-lr", "the learning rate at the end of its decay; 0: the decay ends at nothing",
+                  &RunConfig::min_lr, 0, 10),
+       number_key("warmup", "steps in which the learning rate rises linearly; 0: the first has the peak",
+                  &RunConfig::warmup, 0, kMany),
        words_key<Schedule>("schedule", "how the learning rate decays after the warm-up",
                            {{"cosine", Schedule::cosine},
                             {"wsd", Schedule::wsd},
@@ -227,7 +234,8 @@ void add_optimisation(std::vector<ConfigKey>& all) {
        number_key("beta1", "AdamW: the decay of the first moment", &RunConfig::beta1, 0, 0.99999),
        number_key("beta2", "AdamW: the decay of the second moment", &RunConfig::beta2, 0, 0.99999),
        number_key("eps", "AdamW: added to the denominator", &RunConfig::eps, 1e-20, 1),
-       number_key("weight-decay", "AdamW: the decay of matrices; vectors don't decay", &RunConfig::weight_decay, 0, 10),
+       number_key("weight-decay", "AdamW: the decay of matrices, which vectors lack; 0: none", &RunConfig::weight_decay,
+                  0, 10),
        number_key("clip", "the greatest global norm of the gradient; 0: no clipping", &RunConfig::clip, 0, 1e9),
        parsed_key("goldfish", ValueKind::text, "k=N,h=N,strategy=NAME",
                   "drop one in k targets from the training loss, so that texts aren't memorized (Goldfish loss). "

@@ -43,6 +43,9 @@ const ConfigKey& find_key(std::string_view key, std::string_view source);
 
 /// Of the keys of a model's sizes.
 inline constexpr std::string_view kModelPrefix = "model.";
+inline constexpr std::string_view kVocabKey = "model.vocab";
+/// Among RunConfig::given: the vocabulary was given by itself, not by a model's name.
+inline constexpr std::string_view kOwnVocab = "model.vocab itself";
 
 /// Loads the sizes of `model_name` where they aren't those of the model held (a RunConfig that nobody has set).
 void load_named_model(RunConfig& config);

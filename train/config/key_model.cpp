@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "base/units.h"
-#include "train/checkpoint/checkpoint_part.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/config/key_kinds.h"
 
@@ -152,7 +151,8 @@ std::vector<ConfigKey> model_size_keys() {
                   &ops::ModelConfig::qk_norm),
       number_key("model.window", "positions that a query sees, its own included (llama), as in Mistral; 0: all",
                  &ops::ModelConfig::window, 0, 1 << 24),
-      number_key("model.window-from", "the first layer with the window", &ops::ModelConfig::window_from, 0, 10000),
+      number_key("model.window-from", "the first layer with the window; 0: all layers have it",
+                 &ops::ModelConfig::window_from, 0, 10000),
   };
   for (ConfigKey& entry : entries) entry = model_size(std::move(entry));
   return entries;

@@ -106,6 +106,7 @@ constexpr std::array kOtherNames = {
                "always-save-checkpoint save-strategy"},
     OtherNames{"keep-last", "save-total-limit keep-latest-k keep-last-n"},
     OtherNames{"keep-best", "load-best-model-at-end save-best save-top-k"},
+    OtherNames{"log-every", "log-interval log-freq log-steps logging-steps log-every-n-steps print-freq print-every"},
     OtherNames{"tensorboard", "report-to tensorboard-dir enable-tensorboard wandb wandb-log use-wandb"},
     OtherNames{"vocab", "vocab-size n-vocab"},
     OtherNames{"max-tokens", "max-new-tokens num-tokens n-tokens tokens length max-length"},

@@ -10,11 +10,8 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "runtime/execute/tuning/gemm_tuning_file.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/checkpoint_part.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/hf_config.h"
-#include "train/checkpoint/weights.h"
 #include "train/config/config_table.h"
 
 namespace weft::train {

@@ -52,11 +52,17 @@ std::uint64_t permuted(std::uint64_t index, std::uint64_t size, std::uint64_t se
   return index;
 }
 
-BatchPlan::BatchPlan(std::uint64_t tokens, std::int64_t seq_len, std::uint64_t seed)
+BatchPlan::BatchPlan(std::uint64_t tokens, std::int64_t seq_len, std::uint64_t seed, Cut cut)
     : seq_len_(static_cast<std::uint64_t>(seq_len)), seed_(seed) {
   if (seq_len < 1 || tokens < seq_len_ + 1) {
     throw UserError(fmt::format("{} training tokens for sequences of {}", tokens, seq_len),
                     "a token more than one sequence", "give more data, or a shorter --seq-len");
+  }
+  if (cut == Cut::padded) {
+    padded_targets_ = tokens - 1;
+    windows_ = (padded_targets_ - 1) / seq_len_ + 1;
+    phases_ = windows_ * seq_len_ - padded_targets_ + 1;
+    return;
   }
   // One window less than fits, so that every phase has the same number of windows.
   windows_ = std::max<std::uint64_t>(1, tokens / seq_len_ - 1);
@@ -77,7 +83,9 @@ TokenWindow BatchPlan::window(std::uint64_t sequence) const {
   const std::uint64_t index = permuted(sequence % windows_, windows_, seed_, epoch);
   if (!given_.empty()) return given_[index];
   const std::uint64_t phase = word(seed_, epoch, kPhaseSite, 0) % phases_;
-  return {phase + seq_len_ * index, seq_len_};
+  if (padded_targets_ == 0) return {phase + seq_len_ * index, seq_len_};
+  const std::uint64_t begin = index == 0 ? 0 : seq_len_ * index - phase;
+  return {begin, std::min(seq_len_ * (index + 1) - phase, padded_targets_) - begin};
 }
 
 std::uint64_t BatchPlan::sequences_without_target(const TokenStream& stream) const {

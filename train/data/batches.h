@@ -38,14 +38,21 @@ std::uint64_t permuted(std::uint64_t index, std::uint64_t size, std::uint64_t se
 /// start of the run over all ranks, to a window of the stream. So a run resumes from its step alone, and no order
 /// depends on the number of ranks.
 ///
-/// Example: 10 tokens, sequences of 3. An epoch has 2 windows of 3 tokens and their targets, at offsets 0 and 3 past a
-/// phase from {0, 1, 2} that the epoch draws, in an order that the epoch draws: {4, 1}, then {0, 3}, then …
+/// An epoch reads each target once: it cuts them into as few windows as hold them, and draws how many of the places
+/// that are left pad the first window; the others pad the last one. It draws the windows' order, too.
+///
+/// Example: 9 tokens, sequences of 3: 8 targets in 3 windows with one place to pad. An epoch reads tokens {0, 1, 2},
+/// {3, 4, 5}, {6, 7} or {0, 1}, {2, 3, 4}, {5, 6, 7}.
 ///
 /// Of given windows, an epoch draws the order alone.
 class BatchPlan {
  public:
+  /// `whole`: of runs that an older build began, whose windows are all of `seq_len` tokens, one less than fit, past a
+  /// phase that the epoch draws; what is left on both sides isn't read in this epoch.
+  enum class Cut : std::uint8_t { padded, whole };
+
   /// Throws UserError if `tokens` < seq_len + 1.
-  BatchPlan(std::uint64_t tokens, std::int64_t seq_len, std::uint64_t seed);
+  BatchPlan(std::uint64_t tokens, std::int64_t seq_len, std::uint64_t seed, Cut cut = Cut::padded);
   /// Of at least one window, of `seq_len` tokens at most.
   BatchPlan(std::vector<TokenWindow> windows, std::int64_t seq_len, std::uint64_t seed);
 
@@ -58,7 +65,8 @@ class BatchPlan {
 
  private:
   std::uint64_t seq_len_, seed_, windows_, phases_;
-  std::vector<TokenWindow> given_;  // empty: every window has seq_len tokens
+  std::uint64_t padded_targets_ = 0;  // 0: no window but given ones is padded
+  std::vector<TokenWindow> given_;
 };
 
 /// A rank's part of each step: rank d of `ranks` runs A micro-batches of B sequences, global sequences

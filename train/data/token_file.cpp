@@ -282,7 +282,7 @@ std::vector<std::uint64_t> document_begins(const CheckedTokens& file, const std:
                     in_quotes(description), "tokenize its texts with `weft tokenize`, or " + instead);
   }
   std::vector<std::uint64_t> begins;
-  read_description(file, MappedFile(description).text(), [&](const DocumentValue& root) {
+  read_description(file, whole_file(description), [&](const DocumentValue& root) {
     for (const DocumentValue& item : root["document_begins"].items()) {
       begins.push_back(number_from(item, begins.empty() ? 0 : begins.back(), begins.empty() ? 0 : file.part.count));
     }
@@ -301,10 +301,10 @@ TokenDescription description_of(const CheckedTokens& file) {
   std::error_code error;
   const fs::path path = text::description_path(file.part.file->path());
   if (!fs::is_regular_file(path, error)) return described;
-  const MappedFile mapped(path);
+  const std::string content = whole_file(path);
   // A file of another program that has this name tells nothing.
-  if (mapped.text().find(kDescriptionFormat) == std::string_view::npos) return described;
-  read_description(file, mapped.text(), [&](const DocumentValue& root) {
+  if (content.find(kDescriptionFormat) == std::string::npos) return described;
+  read_description(file, content, [&](const DocumentValue& root) {
     expect_width_and_documents(file, root);
     if (const auto tokenizer = root.given("tokenizer")) {
       const DocumentValue digest = (*tokenizer)["digest"];

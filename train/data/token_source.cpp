@@ -221,8 +221,17 @@ CheckedText check_text(const std::shared_ptr<const InputFile>& file) {
 }
 
 bool equal_content(const InputFile& a, const InputFile& b) {
-  const MappedFile one(a.path()), other(b.path());
-  return std::ranges::equal(one.bytes(), other.bytes());
+  std::uint64_t at = 0;
+  std::vector<std::byte> other;
+  bool equal = a.size() == b.size();
+  if (!equal) return false;
+  read_in_pieces(a, 0, a.size(), [&](std::span<const std::byte> piece) {
+    other.resize(piece.size());
+    b.read(at, other);
+    at += piece.size();
+    return equal = std::ranges::equal(piece, other);
+  });
+  return equal;
 }
 
 /// Reads and checks files, and returns those with tokens; notes the files that are left out. `named`: their place, for
@@ -484,7 +493,8 @@ void expect_enough(const TokenSource& source, const TokenSourceOptions& options,
                     fmt::format("{} or more: one sequence of {} and its last target", grouped(needed), options.seq_len),
                     "give more data, or a shorter --seq-len");
   }
-  if (source.train.learnt(0, source.train.size()) == 0 && !options.held_out_only) {
+  // The first token is no target.
+  if (source.train.learnt(1, source.train.size()) == 0 && !options.held_out_only) {
     throw UserError(named + " has no completion or message to learn", "tokens that count in the loss",
                     "give data with completions or messages of the assistant");
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -20,7 +21,9 @@
 #include "base/units.h"
 #include "text/corpus/text_files.h"
 #include "text/corpus/token_file_writer.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/config/config_table.h"
+#include "train/config/saved_model.h"
 #include "train/data/data_kind.h"
 #include "train/data/token_file.h"
 
@@ -29,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kCacheVersion = 1;  // another one makes other files
+constexpr std::uint64_t kCacheVersion = 2;  // another one makes other files
 
 /// Whether the file holds text, as far as its beginning tells.
 bool is_text_file(const fs::path& path) {
@@ -97,6 +100,7 @@ NamedTexts texts_of_list(const PathList& data) {
 std::uint64_t key_of(const NamedTexts& texts, const text::Tokenizer& tokenizer) {
   Fingerprint key;
   key.add(kCacheVersion).add(tokenizer.facts().digest).add(tokenizer.vocabulary());
+  key.add(tokenizer.facts().separator().value_or(-1)).add(tokenizer.facts().end.value_or(-1));
   if (texts.numbered) key.add(texts.numbered);
   for (const fs::path& path : texts.paths) {
     std::error_code error;
@@ -109,10 +113,9 @@ std::uint64_t key_of(const NamedTexts& texts, const text::Tokenizer& tokenizer) 
 
 std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text::Tokenizer& tokenizer,
                            const TextCache& cache) {
-  const auto& facts = tokenizer.facts();
   text::TextFiles files({from}, {},
                         [&](std::string_view whole, std::size_t at) { return tokenizer.cut_after(whole, at); });
-  text::TokenFileWriter writer(to, tokenizer, facts.begin ? facts.begin : facts.end);
+  text::TokenFileWriter writer(to, tokenizer, tokenizer.facts().separator());
   text::encode_in_order({.tokenizer = tokenizer,
                          .options = {.add_special = false, .special_texts = text::SpecialTexts::plain},
                          .threads = cache.threads,
@@ -169,14 +172,24 @@ text::TokenizerPointer find_tokenizer(const std::string& named, const fs::path& 
   const fs::path place = named.empty() ? folder_of(folder) : fs::path(named);
   const bool is_there = !named.empty() || (!place.empty() && text::has_tokenizer(place));
   if (!is_there && vocab != text::ByteTokenizer::kVocabulary) return nullptr;
-  text::TokenizerPointer tokenizer = std::make_shared<text::ByteTokenizer>();
+  text::TokenizerPointer tokenizer = std::make_shared<text::ByteTokenizer>(text::listed_ends(place, vocab).ends);
   if (is_there && !holds_bytes(place)) tokenizer = text::load_tokenizer(place);
   if (tokenizer->vocabulary() > vocab) {
     throw UserError(
         fmt::format("the tokenizer of {} has a vocabulary of {}", in_quotes(place), tokenizer->vocabulary()),
-        fmt::format("at most {}, the model's", vocab), "--tokenizer with the one that the model was trained with");
+        fmt::format("at most {}, the model's", vocab),
+        fmt::format("--tokenizer with the one that the model was trained with, or --model.vocab {} for a new model",
+                    tokenizer->vocabulary()));
   }
   return tokenizer;
+}
+
+void take_vocabulary(RunConfig& config) {
+  const bool given = config.given.contains("tokenizer") && !config.tokenizer.empty();
+  if (!given || config.given.contains(kOwnVocab) || !config.model_folder.empty()) return;
+  if (!config.init_from.empty() || checkpoint_to_resume(config)) return;
+  const auto tokenizer = find_tokenizer(config.tokenizer, {}, std::numeric_limits<std::int64_t>::max());
+  set_key(config, kVocabKey, std::to_string(tokenizer->vocabulary()), "the tokenizer's vocabulary");
 }
 
 ModelTokenizer model_tokenizer(const std::string& named, const fs::path& folder, std::int64_t vocab, bool accepted) {

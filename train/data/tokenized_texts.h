@@ -9,6 +9,7 @@
 
 #include "base/status_line.h"
 #include "text/tokenizer.h"
+#include "train/config/config.h"
 #include "train/config/path_list.h"
 #include "train/data/token_file.h"
 
@@ -33,6 +34,10 @@ PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer,
 /// tokenizer's vocabulary is larger than the model's, or a file can't be read.
 text::TokenizerPointer find_tokenizer(const std::string& named, const std::filesystem::path& folder,
                                       std::int64_t vocab);
+
+/// A model that neither comes from saved weights nor has its sizes from a folder takes the vocabulary of the tokenizer
+/// that `config` was given, unless it was given model.vocab. Throws UserError if the tokenizer can't be read.
+void take_vocabulary(RunConfig& config);
 
 /// A model's tokenizer, as far as it is known.
 struct ModelTokenizer {

@@ -76,9 +76,7 @@ std::optional<double> PairsGainFile::read() const {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path_, error)) return std::nullopt;
   try {
-    const MappedFile file(path_);
-    if (file.bytes().size() > kLargestFile) return std::nullopt;
-    const Document document = read_json(file.text(), in_quotes(path_));
+    const Document document = read_json(whole_file(path_, kLargestFile), in_quotes(path_));
     const DocumentValue in = document.of_format("a measured gain of pairs", kGainFormat, kGainVersion);
     if (in["cpu"].text() != cpu_model_) return std::nullopt;
     return in["gain"].number({.least = 0, .above = true});

@@ -23,7 +23,7 @@
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
 #include "train/measure/rank_clock.h"
-#include "train/step/planning.h"
+#include "train/step/run_graphs.h"
 
 namespace weft::train {
 namespace {

@@ -13,8 +13,8 @@
 #include "base/hash.h"
 #include "ops/lower.h"
 #include "runtime/execute/cpu/cpu_executor.h"
-#include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/execute/cpu/shared_cores.h"
+#include "runtime/execute/layouts/cpu_weight_layouts.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
@@ -22,6 +22,7 @@
 #include "train/measure/rank_clock.h"
 #include "train/step/device_choice.h"
 #include "train/step/planning.h"
+#include "train/step/run_graphs.h"
 #include "train/step/step_config.h"
 #include "train/step/training_state.h"
 

@@ -46,8 +46,7 @@ std::string earlier_lines(std::string_view text, std::int64_t first_step, Metric
 std::string opening_of(const std::filesystem::path& path, std::int64_t first_step, MetricsForm form) {
   const std::string_view head = form == MetricsForm::csv ? csv_header() : "";
   if (!std::filesystem::exists(path)) return std::string(head);
-  const MappedFile old(path);
-  const std::string_view text = old.text();
+  const std::string text = whole_file(path);
   if (!text.empty() && !text.starts_with(head)) {
     throw UserError(in_quotes(path) + " has other columns", std::string(head.substr(0, head.size() - 1)),
                     "move it away, or name another --run-dir");

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "train/config/config_table.h"
 #include "train/config/saved_model.h"
-#include "train/step/step_config.h"
+#include "train/step/step_data.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {

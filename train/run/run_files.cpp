@@ -22,7 +22,7 @@
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "runtime/plan/recording.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/tensorboard_file.h"
 
 namespace weft::train {

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "runtime/comm/agreement.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/run_files.h"
 
 namespace weft::train {
@@ -95,6 +95,13 @@ FolderLock::~FolderLock() {
   ::close(fd_);
 }
 
+void expect_no_link(const fs::path& folder, std::string_view fix) {
+  std::error_code absent;
+  if (!fs::is_symlink(folder, absent)) return;
+  throw UserError(in_quotes(folder) + " is a link", "a folder: what a link leads to isn't written or cleared",
+                  fmt::format("remove the link; or {}, on another disk say", fix));
+}
+
 RunFolder::RunFolder(const fs::path& folder, bool proposed, bool may_hold_run) : path_(folder) {
   std::error_code error;
   for (int number = 2; !made_.make(path_, error) && !error && proposed; ++number) {
@@ -105,6 +112,7 @@ RunFolder::RunFolder(const fs::path& folder, bool proposed, bool may_hold_run) :
                     "a folder that can be written", kAnotherFolder);
   }
   lock_ = std::make_unique<FolderLock>(path_, "the run folder", kAnotherFolder);
+  for (const fs::path& own : {checkpoints_of(path_), path_ / kTensorBoardFolder}) expect_no_link(own, kAnotherFolder);
   if (!may_hold_run && holds_run(path_)) {
     throw UserError(fmt::format("the run folder {} already holds a run", in_quotes(path_)), "a folder without one",
                     fmt::format("--resume auto continues that run; {} begins another run; --overwrite removes "

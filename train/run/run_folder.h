@@ -27,6 +27,10 @@ class FolderLock {
   int fd_ = -1;
 };
 
+/// Throws UserError if a folder in a folder of Weft's, which is filled and cleared, is a link: what it leads to may be
+/// anybody's. Files need no such care, since writers replace a link in a file's place.
+void expect_no_link(const std::filesystem::path& folder, std::string_view fix);
+
 /// A run folder, made if missing and locked during this object's life. A folder that was made and stays empty is
 /// removed.
 class RunFolder {

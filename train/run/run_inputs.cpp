@@ -15,6 +15,7 @@
 #include "base/status_line.h"
 #include "text/tokenizer.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/weights.h"
 #include "train/config/saved_model.h"
 #include "train/data/tokenized_texts.h"
@@ -38,8 +39,8 @@ std::vector<comm::Fact> checkpoint_facts(const std::optional<fs::path>& checkpoi
   if (checkpoint) {
     name = checkpoint->filename().string();
     step = std::to_string(read_checkpoint_info(*checkpoint).step);
-    const MappedFile manifest(*checkpoint / kManifestFile);
-    digest = hex(Fingerprint().add_bytes(manifest.bytes().data(), manifest.bytes().size()).value());
+    const std::string manifest = whole_file(*checkpoint / kManifestFile);
+    digest = hex(Fingerprint().add_bytes(manifest.data(), manifest.size()).value());
   }
   return {{"checkpoint", name}, {"checkpoint step", step}, {"manifest digest", digest}};
 }
@@ -48,12 +49,16 @@ std::vector<comm::Fact> checkpoint_facts(const std::optional<fs::path>& checkpoi
 std::vector<std::uint32_t> piece_checksums(const std::vector<fs::path>& files, const ReadShare& share) {
   std::vector<std::uint32_t> checksums;
   for (const fs::path& path : files) {
-    const MappedFile file(path);
-    for (auto rest = file.bytes(); !rest.empty(); rest = rest.subspan(std::min(kPiece, rest.size()))) {
+    const InputFile file(path);
+    for (std::uint64_t begin = 0; begin < file.size(); begin += kPiece) {
       const bool own = share.has(static_cast<std::int64_t>(checksums.size()));
-      const auto piece = rest.first(std::min(kPiece, rest.size()));
-      checksums.push_back(own ? Crc32c().add(piece).value() : 0);
-      file.release(piece);
+      const std::uint64_t end = std::min<std::uint64_t>(file.size(), begin + kPiece);
+      Crc32c checksum;
+      read_in_pieces(file, begin, own ? end : begin, [&](std::span<const std::byte> piece) {
+        checksum.add(piece);
+        return true;
+      });
+      checksums.push_back(own ? checksum.value() : 0);
     }
   }
   return checksums;
@@ -219,6 +224,7 @@ RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool spea
       inputs.first_step = resumed->step;
       inputs.tokens_seen = resumed->tokens_seen;
       inputs.decay_seconds = resumed->decay_seconds;
+      if (!resumed->padded) inputs.cut = BatchPlan::Cut::whole;
     }
     tokenizer = tokenizer_of_run(config, inputs, resumed);
   });

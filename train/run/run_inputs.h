@@ -11,6 +11,7 @@
 #include "text/tokenizer.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/config.h"
+#include "train/data/batches.h"
 #include "train/data/token_source.h"
 #include "train/data/tokenized_texts.h"
 
@@ -25,6 +26,7 @@ struct RunInputs {
   std::int64_t first_step = 0;
   std::uint64_t tokens_seen = 0;  // before it
   double decay_seconds = 0;       // of a checkpoint: see CheckpointInfo
+  BatchPlan::Cut cut = {};        // of the training data; a run keeps that with which it began
   std::string base;               // of adapters: see CheckpointInfo
   ReadShare share = {};           // of reading the checkpoint or the weights
 };

@@ -8,10 +8,7 @@
 #include "ops/lower.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine.h"
-#include "runtime/execute/cpu/cpu_weight_layouts.h"
-#include "runtime/execute/program/agree_on_plan.h"
-#include "runtime/execute/tuning/gemm_tuning_file.h"
-#include "runtime/policy/compile/compile_plan.h"
+#include "runtime/execute/layouts/cpu_weight_layouts.h"
 #include "train/step/step_config.h"
 
 namespace weft::train {
@@ -52,36 +49,14 @@ void contend(policy::PolicyOptions& options, const cost::Machine& machine, const
   options.link_of_channel = simulate::links_of_channels(machine, grid);
 }
 
-template <class Lower>
-execute::ProgramGraph graph_of(const char* name, const RunConfig& config, std::int64_t pipe,
-                               std::shared_ptr<const policy::Policy> policy, Lower lower) {
-  const auto of_stage = [lower, model = config.model, step = step_config(config)](std::int64_t stage) {
-    return lower(model, step, stage);
-  };
-  return {name, of_stage(pipe), std::move(policy), of_stage};
-}
+}  // namespace
 
-/// The graphs of a training step.
-std::vector<std::shared_ptr<const graph::Graph>> classes_of(const RunConfig& config) {
+std::vector<std::shared_ptr<const graph::Graph>> train_classes(const RunConfig& config) {
   std::vector<std::shared_ptr<const graph::Graph>> classes;
   for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
     classes.push_back(ops::lower_train(config.model, step_config(config), pipe));
   }
   return classes;
-}
-
-}  // namespace
-
-execute::ProgramGraph train_graph(const RunConfig& config, std::int64_t pipe) {
-  return graph_of("train", config, pipe, nullptr, ops::lower_train);
-}
-
-execute::ProgramGraph eval_graph(const RunConfig& config, std::int64_t pipe) {
-  return graph_of("eval", config, pipe, forward_policy(config), ops::lower_eval);
-}
-
-std::shared_ptr<const policy::Policy> forward_policy(const RunConfig& config) {
-  return config.pipeline.layers.empty() ? nullptr : policy::default_policy();
 }
 
 policy::PolicyOptions policy_options(const ResolvedRun& run) {
@@ -111,21 +86,8 @@ std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run) {
   return rewrites;
 }
 
-std::uint64_t compiled_fingerprint(RunConfig config) {
-  const ResolvedRun run = resolve(std::move(config), 0);
-  const plan::Plan plan =
-      policy::compile(classes_of(run.config), *run.policy, policy_options(run), chosen_rewrites(run)).front();
-  std::shared_ptr<const execute::TunedGemms> tuned;
-  if (const TuningSetting& tuning = run.gemm_tuning; tuning.from == TuningSetting::From::file) {
-    tuned = std::make_shared<const execute::TunedGemms>(
-        execute::parse_gemm_tuning(execute::read_gemm_tuning_text(tuning.file), tuning.file));
-  }
-  const std::shared_ptr<const execute::GemmTuning> products = execute::table_of(tuned, bf16_unit_of(run.config));
-  return products ? execute::with_products(plan.fingerprint, *products) : plan.fingerprint;
-}
-
 simulate::Problem planning_problem(const ResolvedRun& run) {
-  return planning_problem(run, classes_of(run.config));
+  return planning_problem(run, train_classes(run.config));
 }
 
 simulate::Problem planning_problem(const ResolvedRun& run, std::vector<std::shared_ptr<const graph::Graph>> classes) {

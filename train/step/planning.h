@@ -1,11 +1,10 @@
-// The graphs of a run, and the inputs of policies that order them: the machine, and the costs of tasks.
+// The graphs of a training step, and the inputs of policies that order them: the machine, and the costs of tasks.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "runtime/execute/program/program.h"
+#include "graph/graph.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/policy.h"
 #include "runtime/simulate/report.h"
@@ -13,14 +12,8 @@
 
 namespace weft::train {
 
-/// "train" and "eval" of a resolved configuration, for the ranks at `pipe`, with a way to lower those of the other
-/// pipeline stages.
-execute::ProgramGraph train_graph(const RunConfig& config, std::int64_t pipe);
-execute::ProgramGraph eval_graph(const RunConfig& config, std::int64_t pipe);
-
-/// The policy that orders graphs without a backward pass; null stands for the run's policy. With pipeline stages it is
-/// the default policy, because policies of pipelines order training steps alone.
-std::shared_ptr<const policy::Policy> forward_policy(const RunConfig& config);
+/// The graphs of a training step of a resolved configuration: one for each pipeline stage.
+std::vector<std::shared_ptr<const graph::Graph>> train_classes(const RunConfig& config);
 
 /// The options of policies in a run. Without machine and profile they use the default cost model.
 policy::PolicyOptions policy_options(const ResolvedRun& run);
@@ -30,10 +23,6 @@ policy::PolicyOptions policy_options(const ResolvedRun& run);
 /// memory limit, for a named machine, whose products may not read packed weights, or if the policy decides about
 /// packing.
 std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run);
-
-/// The fingerprint of rank 0's plan of the training step in a run of an unresolved configuration. Throws UserError if a
-/// file that it names can't be read or may not be loaded.
-std::uint64_t compiled_fingerprint(RunConfig config);
 
 /// The training step of a run, to be planned, simulated and compared: the graphs of all its stages. Costs come from the
 /// profile for the tasks that it has, else from the machine (by default a laptop), which also describes the resources

@@ -1,5 +1,4 @@
-// The training step of a resolved configuration: its shapes, its share of the batch, its arithmetic, and the least
-// memory that it takes.
+// The training step of a resolved configuration: its shapes, its arithmetic, and the least memory that it takes.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +6,8 @@
 #include <string>
 
 #include "base/packed_unit.h"
-#include "graph/grid.h"
 #include "ops/lower.h"
 #include "train/config/config.h"
-#include "train/data/batches.h"
 
 namespace weft::train {
 
@@ -20,23 +17,6 @@ ops::StepConfig step_config(const RunConfig& config);
 /// The sentence that marks a configuration (resolved) whose gradients are added in another order than by default; ""
 /// for others. It stands wherever a plan or a run is described.
 std::string summation_note(const RunConfig& config);
-
-/// A rank's share of the batches; ranks that differ only in x and y read the same.
-BatchShare share_of(const RunConfig& config, const graph::Coordinates& at);
-
-/// The order in which a run reads its training tokens. Throws UserError if there are fewer than a sequence takes.
-BatchPlan batch_plan(const RunConfig& config, const TokenStream& tokens);
-
-/// The held-out tokens, as the configuration cuts them.
-EvalBatches eval_batches(const RunConfig& config, const TokenStream& held_out, const BatchShare& share);
-
-/// The targets that a configuration's Goldfish loss drops.
-std::optional<GoldfishMask> goldfish_mask(const RunConfig& config);
-
-/// Steps in which a configuration's epochs read the data, at least one; of a run that has done `first_step` steps of
-/// any size and goes on with sequence `first_sequence`, those included.
-std::int64_t steps_of_epochs(const RunConfig& config, const BatchPlan& plan, std::int64_t first_step = 0,
-                             std::uint64_t first_sequence = 0);
 
 /// Whether the CPU's kernels multiply bf16.
 bool computes_in_bf16(const RunConfig& config);

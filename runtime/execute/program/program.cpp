@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "runtime/execute/channel_groups.h"
 #include "runtime/execute/cpu/cpu_executor.h"
-#include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/execute/cpu/shared_cores.h"
+#include "runtime/execute/layouts/cpu_weight_layouts.h"
 #include "runtime/execute/program/agree_on_plan.h"
 #include "runtime/policy/catalog/policies.h"
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
 #include "runtime/policy/builtin/program.h"
 
 namespace weft::policy {
@@ -47,8 +50,21 @@ std::vector<plan::Order> FilePolicy::orders(graph::Classes classes, const Policy
                       "give the configuration that the plan was made with, or make a new plan with `weft plan`");
     }
     orders.push_back(plan::order_of(classes_[k].plan, *classes[k], path_, tables_));
+    warn_of_another_graph(k, classes[k]->fingerprint());
   }
   return orders;
+}
+
+void FilePolicy::warn_of_another_graph(std::size_t of_class, std::uint64_t fingerprint) const {
+  const std::uint64_t filed = classes_[of_class].plan.graph_fingerprint;
+  if (filed == fingerprint) return;
+  std::call_once(warned_, [&] {
+    Log(LogTopic::plan)
+        .warning(
+            "{} was made for a graph with the fingerprint {}, and this one has {}: its order is used, and may be "
+            "far from the best here (`weft plan` makes another)",
+            path_, hex_fingerprint(filed), hex_fingerprint(fingerprint));
+  });
 }
 
 std::size_t FilePolicy::Class::shared_with(const graph::Graph& graph) const {

@@ -1,6 +1,9 @@
 // "file:PATH": replays a plan file.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -21,7 +24,8 @@ class FilePolicy final : public Policy {
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
   bool decides_packing() const override { return true; }
   bool may_be_reordered() const override { return false; }
-  /// Throws UserError like order_of(), and if the file has another number of classes.
+  /// Throws UserError like order_of(), and if the file has another number of classes. Warns once if the file is of a
+  /// graph with another fingerprint, such as that of another sequence length.
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
 
  private:
@@ -37,9 +41,12 @@ class FilePolicy final : public Policy {
   /// The class that has most of the graph's tasks; nullptr if none has any.
   const Class* class_of(const graph::Graph& graph) const;
 
+  void warn_of_another_graph(std::size_t of_class, std::uint64_t fingerprint) const;
+
   std::string path_;
   plan::ReasonTables tables_;
   std::vector<Class> classes_;
+  mutable std::once_flag warned_;
 };
 
 }  // namespace weft::policy

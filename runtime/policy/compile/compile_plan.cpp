@@ -143,6 +143,12 @@ Decision decide(graph::Classes classes, const Policy& policy, const PolicyOption
                     "a policy that orders pipelines: " + join(pipeline_policy_names()),
                     "choose one of these with --policy");
   }
+  // A model's step without a pipeline has its micro-batches in program order; a recorded step has its own order.
+  if (classes.size() == 1 && policy.scope() == PolicyScope::pipelines && classes.front()->has_opaque_tasks()) {
+    throw UserError(fmt::format("policy {} orders pipeline stages, and this graph has one class", policy.name()),
+                    "a policy that orders one graph: " + join(graph_policy_names()),
+                    "choose one of these with --policy");
+  }
   Decision decision;
   for (const auto& graph : classes) {
     decision.rewrites.push_back(rewrites_of(graph, policy, options, chosen));

@@ -92,8 +92,8 @@ def offer_words() -> None:
 
 def load(path: str, name: str):
     offer_words()
-    folder = os.path.dirname(os.path.abspath(path))
-    sys.path.insert(0, folder)
+    # Last, so that a file beside the policy never stands in for a module of Python or an installed one.
+    sys.path.append(os.path.dirname(os.path.abspath(path)))
     spec = importlib.util.spec_from_file_location("weft_policy", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules["weft_policy"] = module

@@ -37,6 +37,12 @@ using nlohmann::json;
 constexpr double kDefaultSeconds = 60, kLeastSeconds = 0.001, kMostSeconds = 86'400;
 constexpr std::size_t kAlignment = 64;
 
+// Python would look for modules in the working folder first. Its own `os` is loaded before that folder can come in.
+constexpr const char* kImportNothingFromHere =
+    "import os, sys\n"
+    "sys.path[:] = [path for path in sys.path if os.path.abspath(path) != os.getcwd()]\n"
+    "exec(compile(sys.argv.pop(1), '<string>', 'exec'))\n";
+
 /// Memory that this process and a child map, without a name in any folder. Owns the mapping and its descriptor, which a
 /// child inherits.
 class SharedMemory {
@@ -189,13 +195,15 @@ PythonName parse_name(const std::string& path, std::string_view text) {
 /// One answer of a child: it is started, served and ended.
 class Conversation {
  public:
-  Conversation(const std::string& path, const PythonName& name, const char* function, const JoinedProblem& joined)
+  Conversation(const std::string& interpreter, const std::string& path, const PythonName& name, const char* function,
+               const JoinedProblem& joined)
       : path_(path),
         name_(name),
         joined_(joined),
         exchange_(joined.tasks()),
         columns_(place(joined.columns())),
-        child_({"python3", "-c", std::string(kPolicyScript), path, name.function, "@0", "@1", "@requests", "@answers"},
+        child_({interpreter, "-c", kImportNothingFromHere, std::string(kPolicyScript), path, name.function, "@0", "@1",
+                "@requests", "@answers"},
                std::array{columns_.memory->descriptor(), exchange_.descriptor()},
                ChildProcess::Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(name.seconds * 1e3))) {
     json head = {{"tasks", joined.tasks()},
@@ -275,8 +283,8 @@ class Conversation {
     if (end == ChildProcess::End::too_long) refuse_library(path_, "its answer takes more than 1 GiB", "a shorter one");
     const int code = child_.stop();
     refuse_library(path_,
-                   code < 0 ? fmt::format("python3 was ended by signal {} before the policy answered", -code)
-                            : fmt::format("python3 ended with exit code {} before the policy answered", code),
+                   code < 0 ? fmt::format("Python was ended by signal {} before the policy answered", -code)
+                            : fmt::format("Python ended with exit code {} before the policy answered", code),
                    "see its messages above; policies need NumPy (Debian: python3-numpy; or pip install numpy)");
   }
 
@@ -319,8 +327,8 @@ class Conversation {
 
 class PythonPolicy final : public Policy {
  public:
-  PythonPolicy(std::string path, std::string_view text)
-      : path_(std::move(path)), text_(text), name_(parse_name(path_, text)) {
+  PythonPolicy(std::string path, std::string_view text, std::string interpreter)
+      : path_(std::move(path)), text_(text), interpreter_(std::move(interpreter)), name_(parse_name(path_, text)) {
     if (!std::filesystem::is_regular_file(path_)) {
       throw UserError(fmt::format("can't read the policy {}", path_), "a Python file", "check the path");
     }
@@ -349,7 +357,7 @@ class PythonPolicy final : public Policy {
  private:
   std::int32_t ask_rewrites_of(const JoinedProblem& joined) const {
     const weft2_host& host = joined.host();
-    Conversation conversation(path_, name_, "rewrites", joined);
+    Conversation conversation(interpreter_, path_, name_, "rewrites", joined);
     const json result = conversation.result();
     for (const json& text : result.value("rewrites", json::array())) {
       if (!text.is_string()) refuse_library(path_, "its rewrites aren't texts", "a list as [\"bucket\"]");
@@ -361,7 +369,7 @@ class PythonPolicy final : public Policy {
 
   void ask_order_of(JoinedProblem& joined, weft2_order* orders) const {
     const weft2_host& host = joined.host();
-    Conversation conversation(path_, name_, "order", joined);
+    Conversation conversation(interpreter_, path_, name_, "order", joined);
     const json result = conversation.result();
     const Exchange& exchange = conversation.exchange();
     std::vector<std::uint32_t> numbers = {0}, reasons;
@@ -375,14 +383,14 @@ class PythonPolicy final : public Policy {
     joined.divide({exchange.sequence(), exchange.streams(), reasons, conversation.edges_of(result)}, orders);
   }
 
-  std::string path_, text_;
+  std::string path_, text_, interpreter_;
   PythonName name_;
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> python_policy(const std::string& path, std::string_view text) {
-  return std::make_unique<PythonPolicy>(path, text);
+std::unique_ptr<Policy> python_policy(const std::string& path, std::string_view text, const std::string& interpreter) {
+  return std::make_unique<PythonPolicy>(path, text, interpreter);
 }
 
 }  // namespace weft::policy

@@ -21,6 +21,10 @@ namespace weft::policy {
 /// when it has answered, failed or overrun its time; nothing of a late answer counts. Orders are held to the rules of
 /// shared libraries (runtime/policy/library/policy_library.h). Throws UserError, in words for the author: now, if the
 /// file can't be read or the text names nothing; from order() and rewrites(), whatever else is wrong.
-std::unique_ptr<Policy> python_policy(const std::string& path, std::string_view text);
+///
+/// `interpreter`: the Python that runs it, looked up in PATH if it is a mere name. It imports nothing from the working
+/// folder; modules beside the policy's file come after all installed ones.
+std::unique_ptr<Policy> python_policy(const std::string& path, std::string_view text,
+                                      const std::string& interpreter = "python3");
 
 }  // namespace weft::policy

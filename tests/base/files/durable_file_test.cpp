@@ -78,7 +78,7 @@ TEST(DurableFile, AFullDiskIsAFaultThatLeavesNothing) {
   {
     const FileLimit limit(4);
     EXPECT_TRUE(refuses<RuntimeFault>([&] { write_durable(folder.path("a"), "a longer text"); },
-                                      {"a' can't be written", "too large"}));
+                                      {"a' can't be written", "ulimit -f"}));
   }
   EXPECT_TRUE(fs::is_empty(folder.path()));
   write_durable(folder.path("a"), "old");

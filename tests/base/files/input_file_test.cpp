@@ -70,21 +70,17 @@ TEST(ReadInPieces, ShowsEveryByteOnceUntilToldToStop) {
   EXPECT_EQ(pieces, 5U);
 }
 
-TEST(MappedFile, ShowsTheBytesOfTheFileAndKeepsTheirPlaceWhenMoved) {
+TEST(WholeFile, IsReadUpToItsMostBytes) {
   const testing::TemporaryFolder folder;
-  MappedFile file(folder.write("a", "words"));
-  EXPECT_EQ(file.text(), "words");
-  const std::byte* place = file.bytes().data();
-  MappedFile moved = std::move(file);
-  EXPECT_EQ(moved.bytes().data(), place);
-  MappedFile assigned(folder.write("b", "others"));
-  assigned = std::move(moved);
-  EXPECT_EQ(assigned.text(), "words");
-}
-
-TEST(MappedFile, AnEmptyFileHasNoBytes) {
-  const testing::TemporaryFolder folder;
-  EXPECT_TRUE(MappedFile(folder.write("empty", "")).bytes().empty());
+  EXPECT_EQ(whole_file(folder.write("a", "words"), 5), "words");
+  EXPECT_EQ(whole_file(folder.write("empty", "")), "");
+  const auto refusal = [](const std::filesystem::path& path) {
+    return testing::message_of<UserError>([&] { (void)whole_file(path, 4); });
+  };
+  EXPECT_TRUE(testing::has_parts(refusal(folder.path("a")), {"larger than 4 bytes"}));
+  EXPECT_TRUE(testing::has_parts(refusal(folder.path("none")), {"doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(refusal(folder.path()), {"is a folder"}));
+  EXPECT_TRUE(testing::has_parts(refusal("/dev/zero"), {"isn't a regular file"}));
 }
 
 std::string read_list(const std::filesystem::path& path) {

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "tests/inspect/drawing/count_matches.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/simulate/unit_policy.h"
@@ -73,6 +78,20 @@ TEST(PipelineChart, PicturesHaveABoxForEachPieceOfWork) {
   EXPECT_EQ(svg, pipeline_picture(std::vector{chart}).svg());
   const std::string named = pipeline_picture(std::vector{pipeline_chart(report, {.data = 2, .pipe = 3})}).svg();
   EXPECT_EQ(count_matches(named, ">stage 1, ranks 1, 4</text>"), 1U);
+}
+
+// Letters of 11 pixels are at least 9 high on a page of 880 pixels, and no two kinds of work look alike.
+TEST(PipelineChart, LegendsTellKindsApart) {
+  const PipelineToy toy({.stages = 3, .micro_batches = 4, .update = 50});
+  const Picture picture = pipeline_picture(std::vector{pipeline_chart(report_by(toy, kGPipeUnits))});
+  EXPECT_GE(11 * 880 / picture.width(), 9);
+  const std::string svg = picture.svg();
+  const std::regex entry("height=\"10\" fill=\"(#[0-9A-F]{6})\"");
+  std::vector<std::string> fills;
+  for (std::sregex_iterator found(svg.begin(), svg.end(), entry), end; found != end; ++found)
+    fills.push_back((*found)[1]);
+  EXPECT_EQ(fills.size(), 5U);  // forward, backward, its two halves and other
+  EXPECT_EQ(std::set<std::string>(fills.begin(), fills.end()).size(), fills.size());
 }
 
 TEST(PipelineChart, ChunksHaveShades) {

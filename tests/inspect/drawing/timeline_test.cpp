@@ -72,7 +72,7 @@ TEST(TimelinePicture, HoldsEveryTaskOfEveryRankAndItsExposedTimes) {
                               "<title>mb0.L1.a &quot;&lt;&amp;&gt;&quot;\n0.000 to 0.040 ms, 0.040 ms</title>"}));
   // The first task of rank 1 begins 1 of 101 units to the right.
   EXPECT_TRUE(has_parts(
-      svg, {"\n0.001 to 0.041 ms, 0.040 ms</title><rect x=\"141.88\"", style_of(graph::KindClass::gemm).fill}));
+      svg, {"\n0.001 to 0.041 ms, 0.040 ms</title><rect x=\"107.92\"", style_of(graph::KindClass::gemm).fill}));
   EXPECT_EQ(testing::count_matches(svg, "<(g|svg|text|title)[ >]"),
             testing::count_matches(svg, "</(g|svg|text|title)>"));
   EXPECT_EQ(svg, picture({{"Step 3, policy by <hand>", &recording}}));
@@ -90,7 +90,7 @@ TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
 TEST(TimelinePicture, ANarrowBarShowsTheEndOfItsName) {
   plan::Recording recording = sample({0}, 1000);
   recording.tasks[0].name = "mb0.L3.attn.qkv.bwd.gemm_dw";
-  // The first bar's width in pixels is its share of 1200.
+  // The first bar's width in pixels is its share of 800.
   const auto shown = [&](std::int64_t percent) {
     recording.ranks[0].steps[0].times[0] = {0, percent * 1000};
     const std::string svg = picture({{"one", &recording}});
@@ -100,11 +100,11 @@ TEST(TimelinePicture, ANarrowBarShowsTheEndOfItsName) {
     EXPECT_TRUE(std::regex_search(svg, match, first)) << svg;
     return match[2].str();
   };
-  EXPECT_EQ(shown(20), "mb0.L3.attn.qkv.bwd.gemm_dw");
-  EXPECT_EQ(shown(9), "L3 attn.qkv dW");
-  EXPECT_EQ(shown(6), "L3 qkv dW");
-  EXPECT_EQ(shown(5), "qkv dW");
-  EXPECT_EQ(shown(2), "dW");
+  EXPECT_EQ(shown(25), "mb0.L3.attn.qkv.bwd.gemm_dw");
+  EXPECT_EQ(shown(12), "L3 attn.qkv dW");
+  EXPECT_EQ(shown(9), "L3 qkv dW");
+  EXPECT_EQ(shown(7), "qkv dW");
+  EXPECT_EQ(shown(3), "dW");
   EXPECT_EQ(shown(1), "");
 }
 
@@ -136,17 +136,41 @@ TEST(TimelinePicture, TheCriticalPathIsThin) {
     ink += (dx + dy) * ((*it)[6].matched ? std::stod((*it)[6]) : 1);
   }
   EXPECT_GT(between, 50);
-  EXPECT_LT(between, 151);           // 1200 pixels, 8 apart
-  EXPECT_GT(along, 2 * 1190);        // both rows from end to end
-  EXPECT_LT(ink, 0.25 * 1200 * 41);  // of the two rows' bars
+  EXPECT_LT(between, 101);          // 800 pixels, 8 apart
+  EXPECT_GT(along, 2 * 790);        // both rows from end to end
+  EXPECT_LT(ink, 0.25 * 800 * 41);  // of the two rows' bars
+}
+
+// Of a run with every kind of task: nothing reaches over the edge, and letters of 11 pixels are at least 9 high on a
+// page of 880 pixels.
+TEST(TimelinePicture, FitsAPage) {
+  plan::Recording recording;
+  recording.streams = {{"compute0", true}, {"z_scatter", false}};
+  plan::RecordedStep step;
+  for (std::size_t kind = 0; kind < kKindStyles.size(); ++kind) {
+    recording.tasks.push_back({.name = "t", .style = kKindStyles[kind].kind, .stream = kind % 2 == 0 ? 0U : 1U});
+    step.times.push_back({static_cast<std::int64_t>(kind) * 10, static_cast<std::int64_t>(kind) * 10 + 10});
+  }
+  step.end = 80;
+  recording.ranks = {{0, {step}}};
+  const std::vector<TimelinePart> parts = {{"every kind", &recording}};
+  const Picture drawn = timeline_picture(parts);
+  EXPECT_GE(11 * 880 / drawn.width(), 9);
+  const std::string svg = drawn.svg();
+  const std::regex label("<text x=\"([0-9.]+)\" y=\"[0-9.]+\">([^<]+)</text>");
+  std::size_t labels = 0;
+  for (std::sregex_iterator found(svg.begin(), svg.end(), label), end; found != end; ++found, ++labels) {
+    EXPECT_LE(std::stod((*found)[1]) + 6.2 * static_cast<double>((*found)[2].length()), drawn.width()) << (*found)[2];
+  }
+  EXPECT_GE(labels, 10U);  // eight kinds, exposed communication and the critical path
 }
 
 TEST(TimelinePicture, PartsShareOneAxis) {
   const plan::Recording fast = sample({0}, 1000), slow = sample({5000}, 2000);
   const std::string svg = picture({{"fast", &fast}, {"slow", &slow}});
   EXPECT_TRUE(has_parts(svg, {">fast</text>", ">slow</text>"}));
-  // The fast step's last task ends in the middle: [75, 100) of 200 units of 6 pixels.
-  EXPECT_NE(svg.find("<rect x=\"580\" y=\"116\" width=\"150\""), std::string::npos) << svg;
+  // The fast step's last task ends in the middle: [75, 100) of 200 units of 4 pixels.
+  EXPECT_NE(svg.find("<rect x=\"400\" y=\"116\" width=\"100\""), std::string::npos) << svg;
 }
 
 TEST(TimelinePicture, WhatIsNarrowerThanAPixelIsMerged) {

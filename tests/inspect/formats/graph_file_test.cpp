@@ -70,6 +70,37 @@ std::string class_refusal(std::string_view members) {
       std::string(members) + "}]}");
 }
 
+TEST(GraphFile, RefusesGroupsThatContradictThemselves) {
+  const auto refusal = [](const std::string& world, const std::string& channel, const std::string& classes) {
+    return graph_refusal(R"({"format": "weft-graph", "version": 1)" + world + R"(, "channels": [{"name": "c", )" +
+                         channel + R"(}], "classes": [)" + classes + "]}");
+  };
+  const std::string one = R"({"tasks": [{"name": "t"}]})";
+  struct Wrong {
+    std::string world, channel, classes, part;
+  };
+  const std::string four = R"(, "world": 4)";
+  for (
+      const Wrong& wrong : std::vector<Wrong>{
+          {four, R"("group_size": 2, "groups": [[0, 1, 2]])", one, "has 3 ranks, and group_size is 2"},
+          {four, R"("group_size": 2, "groups": [[1, 1]])", one, "rank 1 stands in a group twice"},
+          {four, R"("group_size": 2, "groups": [[2, 4]])", one, "rank 4 doesn't exist"},
+          {four, R"("group_size": 2, "groups": [[-1, 0]])", one, "found -1"},
+          {four, R"("group_size": 8)", one, "groups of 8 ranks, and world is 4"},
+          {four, R"("group_size": 0)", one, "found 0"},
+          {four, R"("group_size": 2)", R"({"ranks": [0, 4], "tasks": [{"name": "t"}]})", "rank 4 doesn't exist"},
+          {four, R"("group_size": 2)",
+           R"({"name": "a", "ranks": [0], "tasks": [{"name": "t"}]}, {"name": "b", "ranks": [0], "tasks": [{"name": "t"}]})",
+           "rank 0 is in two classes"},
+          {R"(, "world": 0)", R"("group_size": 2)", one, "found 0"}}) {
+    const std::string message = refusal(wrong.world, wrong.channel, wrong.classes);
+    EXPECT_NE(message.find(wrong.part), std::string::npos) << message;
+  }
+  // A world that isn't told, groups that share ranks (messages, ranks that stand for classes) and parts of groups load.
+  EXPECT_EQ(refusal("", R"("group_size": 8)", one), "");
+  EXPECT_EQ(refusal(four, R"("group_size": 2, "groups": [[0, 1], [1, 2], [0]])", one), "");
+}
+
 TEST(GraphFile, WritesWhatItReads) {
   const graph::OpenGraph graph = parse_graph_file(kWholeGraph, "g");
   EXPECT_EQ(written_graph(graph), kWholeGraph);

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kPid = 4242;
 
 std::filesystem::path database_of(const std::string& name, const std::string& statements) {
-  const std::filesystem::path path = ::testing::TempDir() + "weft_nsight_" + name;
+  std::filesystem::path path = ::testing::TempDir() + "weft_nsight_" + name;
   std::filesystem::remove(path);
   sqlite3* database = nullptr;
   EXPECT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
@@ -104,6 +104,28 @@ TEST(NsightFile, IsImported) {
   EXPECT_EQ(imported.graph.classes[0].tasks.back().operation, "all_reduce");
   const auto gemm = std::ranges::find(imported.graph.classes[0].tasks, "gemm#0", &graph::OpenTask::name);
   EXPECT_EQ(gemm->phase, graph::Phase::forward);
+}
+
+// A view may have rows without an end.
+TEST(NsightFile, CodeInADatabaseIsRefused) {
+  const std::string tables = kTables + process_rows(kPid, 0);
+  struct Wrong {
+    const char *statements, *part;
+  };
+  for (const Wrong& wrong :
+       {Wrong{"DROP TABLE NVTX_EVENTS; CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i "
+              "FROM n) SELECT i AS start, i AS end, 59 AS eventType, 'x' AS text, 1 AS globalTid FROM n;",
+              "view 'NVTX_EVENTS'"},
+        Wrong{"CREATE VIEW other AS SELECT 1;", "view 'other'"},
+        Wrong{"CREATE  VIRTUAL  TABLE words USING fts5(text);", "'words"},
+        Wrong{"CREATE TABLE more (a INT, b INT GENERATED ALWAYS AS (length(zeroblob(a))) VIRTUAL);",
+              "generated column 'more.b'"},
+        Wrong{"CREATE TABLE more (a INT, b INT AS (a * 2) STORED);", "generated column 'more.b'"},
+        Wrong{"CREATE TRIGGER fires AFTER INSERT ON StringIds BEGIN DELETE FROM StringIds; END;", "trigger 'fires'"}}) {
+    const auto path = database_of("code.sqlite", tables + wrong.statements);
+    const std::string message = testing::message_of<UserError>([&] { read_nsight_outlines(path); });
+    EXPECT_TRUE(has_parts(message, {wrong.part, "nsys export"})) << message;
+  }
 }
 
 TEST(NsightFile, RefusesWhatItCannotRead) {

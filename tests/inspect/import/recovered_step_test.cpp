@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "inspect/import/kineto_file.h"
@@ -51,7 +52,7 @@ Recovered recovered(const KinetoText& text, const StepChoice& choice = {}) {
   out.step = recover_step(parse_kineto_events(text_source(content), outline, step), step, channels);
   out.graph.classes = {out.step.graph};
   out.graph.channels = std::move(channels).channels();
-  out.graph.world = 2;
+  out.graph.world = std::max<std::int64_t>(2, outline.world);
   graph::check(out.graph);
   return out;
 }

@@ -18,7 +18,7 @@ namespace {
 using testing::KinetoText;
 
 std::filesystem::path written(const std::string& name, const std::string& text) {
-  const std::filesystem::path path = ::testing::TempDir() + "weft_import_" + name;
+  std::filesystem::path path = ::testing::TempDir() + "weft_import_" + name;
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
@@ -84,6 +84,37 @@ TEST(TraceImport, SaysWhoStandsInForAbsentRanks) {
   const auto path = std::filesystem::path(::testing::TempDir() + "weft_import.graph.json");
   write_graph_file(path, graph);
   EXPECT_EQ(read_graph_file(path).classes[0].edges.size(), graph.classes[0].edges.size());
+}
+
+// Well-formed files, each of which a reader might take for a file that names no rank, or for one of another run.
+TEST(TraceImport, RefusesRanksAndWorldsThatContradictEachOther) {
+  const auto of = [](const std::string& name, const std::string& info) {
+    KinetoText text = rank_of_two(0, 2);
+    text.info = info;
+    return written(name, text.text());
+  };
+  const auto first = written("first.json", rank_of_two(0, 2).text());
+  struct Wrong {
+    std::vector<std::filesystem::path> files;
+    std::vector<std::string> parts;
+  };
+  for (const Wrong& wrong : std::vector<Wrong>{
+           {{of("w1.json", R"("rank": -1, "world_size": 2)")}, {"w1.json", "distributedInfo.rank is -1"}},
+           {{of("w2.json", R"("rank": "-3", "world_size": 2)")}, {"w2.json", "distributedInfo.rank is -3"}},
+           {{of("w3.json", R"("rank": 99999999, "world_size": 2)")}, {"w3.json", "distributedInfo.rank is 99999999"}},
+           {{of("w4.json", R"("rank": 2, "world_size": 2)")}, {"w4.json", "rank 2 of 2"}},
+           {{of("w5.json", R"("world_size": 2, "rank": 5)")}, {"w5.json", "rank 5 of 2"}},
+           {{of("w6.json", R"("rank": 0, "world_size": 0)")}, {"w6.json", "distributedInfo.world_size is 0"}},
+           {{of("w7.json", R"("rank": 0, "world_size": -2)")}, {"w7.json", "distributedInfo.world_size is -2"}},
+           {{first, written("w8.json", rank_of_two(1, 4).text())}, {"first.json' is of 2", "w8.json' of 4"}},
+           {{first, written("w9.json", rank_of_two(0, 2).text())}, {"both of rank 0"}}}) {
+    EXPECT_TRUE(refuses([&] { import_traces(wrong.files, "kineto", {}); }, wrong.parts));
+  }
+  // A file that tells nothing of the world may stand beside one that does.
+  const auto quiet = of("quiet.json", R"("backend": "nccl", "rank": null)");
+  const ImportedTrace imported = import_traces({first, quiet}, "kineto", {});
+  EXPECT_EQ(imported.graph.world, 2);
+  EXPECT_EQ(imported.ranks.at(1).rank, 1);
 }
 
 TEST(TraceImport, TakesARangeOfTime) {

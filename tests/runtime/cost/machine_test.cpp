@@ -91,7 +91,7 @@ TEST(Machine, ReadsTables) {
   const Machine machine = parse_machine(kSmall + R"(ports = 4
 [[node.group]]
 ranks = 2
-stride = 4
+stride = 1
 bandwidth = 7e9
 [transport]
 cpu = 1e-10
@@ -116,7 +116,7 @@ source = "a clock"
                                         "box.toml");
   EXPECT_EQ(machine.network_ports, 4);
   ASSERT_EQ(machine.node_groups.size(), 1U);
-  EXPECT_EQ(machine.node_groups[0].stride, 4);
+  EXPECT_EQ(machine.node_groups[0].stride, 1);
   EXPECT_TRUE(machine.shared_cores);
   EXPECT_EQ(machine.slowdown("gemm", "all_reduce"), 1.3);
   EXPECT_EQ(machine.slowdown("add", "all_reduce"), 1.1);
@@ -244,6 +244,49 @@ TEST(Machine, RefusesNumbersThatNoDeviceHas) {
   EXPECT_EQ(refusal(eight + group + replaced(group, "stride = 1", "stride = 2") + slowdown), "");
 }
 
+// Readable files whose numbers are of the right type. No two are wrong in one way.
+TEST(Machine, RefusesWhatItWouldTakeForSomethingElse) {
+  const std::string eight = replaced(kSmall, "per-node = 2", "per-node = 8");
+  const auto reduce = [](const std::string& members) {
+    return kSmall + "[[calibration]]\nkind = \"all_reduce\"\nseconds = 1\nerror = 1\nsource = \"s\"\n" + members;
+  };
+  const std::string any = "[[slowdown]]\nfactor = 2\n", gemm = "[[slowdown]]\ncompute = \"gemm\"\nfactor = 3\n";
+  for (const auto& [text, parts] : Cases{
+           {eight + "[[node.group]]\nranks = 8\nstride = 2\nbandwidth = 1e10\n", {"node.group[0]", "14 ranks behind"}},
+           {eight + "[[node.group]]\nranks = 2\nstride = 0\nbandwidth = 1e10\n", {"node.group[0].stride is 0"}},
+           {eight + "[node.group]\nranks = 2\nstride = 1\nbandwidth = 1e10\n", {"[[node.group]]"}},
+           {replaced(kSmall, "[network]", "small-bandwidth = 0.4\n[network]"), {"node.small-bandwidth is 0.4"}},
+           {replaced(kSmall, "[network]", "pair-bandwidth = 0.4\n[network]"), {"node.pair-bandwidth is 0.4"}},
+           {any + kSmall, {"name"}},
+           {fmt::format("{}{}{}", kSmall, any, gemm), {"slowdown[1]", "never counts", "slowdown[0]"}},
+           {kSmall + "[[slowdown]]\ncompute = \"all_reduce\"\nfactor = 2\n", {"slowdown[0].compute"}},
+           {reduce("ranks = 1\nbytes = 1e6\n"), {"calibration[0].ranks is 1"}},
+           {reduce("ranks = 2\nbytes = 1e6\nm = 8\n"), {"calibration[0].m"}},
+           {reduce("ranks = 2\nbytes = 1e6\ndtype = \"bf16\"\n"), {"calibration[0].dtype"}},
+           {replaced(kSmall, "\"box\"", "\"\""), {"name is \"\""}},
+           {replaced(kSmall, "value = 4e12", "value = \"4e12\""), {"device.flops-bf16.value is \"4e12\""}},
+           {replaced(kSmall, "value = 4e12, ", ""), {"device.flops-bf16 has no value"}},
+           {replaced(kSmall, "value = 4e12", "value = { value = 4e12 }"), {"device.flops-bf16.value"}},
+           {replaced(kSmall, "\"a paper\"", "1999"), {"device.flops-bf16.source is 1999"}},
+           {replaced(kSmall, "= 1e12", "= 1979-05-27"), {"device.flops-f32"}},
+           {replaced(kSmall, "= 1e12", "= [1e12, 2e12]"), {"device.flops-f32"}},
+           {replaced(kSmall, "= 1e12", "= true"), {"device.flops-f32 is true"}},
+           {replaced(kSmall, "per-node = 2", "per-node = 1e3"), {"devices-per-node", "an integer"}},
+           {replaced(kSmall, "per-node = 2", "per-node = 99999999999999999999"), {"line 2"}},
+           {replaced(kSmall, "per-node = 2", "per-node = 2_000_000_000"), {"devices-per-node is 2000000000"}},
+           {replaced(kSmall, "[device]", "[[device]]"), {"device"}},
+           {kSmall + "hierarchical = 1\n", {"network.hierarchical is 1"}},
+           {"device.flops-f32 = 1e12\n" + kSmall, {"device"}},
+           {replaced(kSmall, "_000_000", "_000_000 # \xff"), {"line 7"}},
+           {"\xff\xfe" + std::string("n\0a\0m\0e\0", 8), {"line 1"}},
+           {"{\"name\": \"box\"}", {"line 1"}}}) {
+    EXPECT_TRUE(has_parts(refusal(text), parts)) << text << refusal(text);
+  }
+  EXPECT_EQ(refusal(eight + "[[node.group]]\nranks = 4\nstride = 2\nbandwidth = 1e10\n"), "");
+  EXPECT_EQ(refusal(fmt::format("{}{}{}", kSmall, gemm, any)), "");
+  EXPECT_EQ(refusal("\xef\xbb\xbf" + kSmall), "") << "a byte order mark";
+}
+
 TEST(Machine, RatesAThousandTimesOffAreTold) {
   const auto lines = [](const std::string& from, const std::string& to) {
     return implausible_numbers(parse_machine(replaced(kSmall, from, to), "box.toml")).size();
@@ -348,6 +391,7 @@ TEST(MachineToml, WritesPointsListsAndAnyText) {
   product.seconds = 1;
   machine.calibration = {product};
   machine.slowdowns = {{"gemm", "", 1.5}, {"", "all_reduce", 1.25}};
+  machine.devices_per_node = 2;
   machine.node_groups = {{2, 1, 5e9}};
   machine.shared_cores = true;
   machine.hierarchical = true;

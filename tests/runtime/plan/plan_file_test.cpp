@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/execute/layouts/cpu_weight_layouts.h"
 #include "runtime/plan/plan_difference.h"
 #include "runtime/policy/builtin/file.h"
 #include "runtime/policy/catalog/policies.h"

@@ -86,6 +86,25 @@ TEST(TextFiles, LongTextsAreCutWhereTheyMayBe) {
   EXPECT_EQ(parts_of(TextFiles({path}, {.part_bytes = 1000}, nowhere)).size(), 1U);
 }
 
+// A packed file of some kilobytes may hold a line of gigabytes.
+TEST(TextFiles, WhatCannotBeCutIsReadUpToALimit) {
+  const testing::TemporaryFolder folder;
+  const std::string long_line(5U << 20U, 'a');
+  const TextFileOptions options{.part_bytes = 1U << 20U, .most_uncut_bytes = 2U << 20U};
+  const auto refusal = [&](const std::filesystem::path& path) {
+    return testing::message_of<UserError>([&] { parts_of(TextFiles({path}, options, nowhere)); });
+  };
+  const std::string record = R"({"text": ")" + long_line + "\"}\n";
+  EXPECT_TRUE(has_parts(refusal(folder.write("a.jsonl.gz", packed("{\"text\": \"b\"}\n" + record))),
+                        {"a.jsonl.gz'", "line 2", "2097152 bytes"}));
+  EXPECT_TRUE(has_parts(refusal(folder.write("b.jsonl", record)), {"b.jsonl'", "line 1"}));
+  EXPECT_TRUE(has_parts(refusal(folder.write("c.txt.gz", packed(long_line + long_line))), {"c.txt.gz'", "the text"}));
+  // As much text as one likes, in lines of some length.
+  std::string lines;
+  for (int i = 0; i < 8; ++i) lines += R"({"text": ")" + std::string(1U << 20U, 'b') + "\"}\n";
+  EXPECT_EQ(parts_of(TextFiles({folder.write("d.jsonl.gz", packed(lines))}, options, nowhere)).size(), 8U);
+}
+
 TEST(TextFiles, EachLineOfJsonIsADocument) {
   const testing::TemporaryFolder folder;
   const std::vector<std::filesystem::path> files = {
@@ -178,6 +197,45 @@ TEST(TextPieces, RefusesMembersThatChangeWhatIsLearnt) {
             pieces_of(chat("")));
   EXPECT_EQ(pieces_of(R"({"text": "a", "prompt": "p", "label": 0, "messages": null})"),
             std::vector<TextPiece>{{.text = "a"}});
+}
+
+// Forms of other programs, and values of other kinds.
+TEST(TextPieces, RefusesWhatIsNoTextOfItsForm) {
+  struct Case {
+    std::string line, named;
+  };
+  const std::vector<Case> cases = {
+      {R"({"prompt": ["p"], "completion": "c"})", "no text"},
+      {R"({"prompt": "p", "completion": null})", "no text"},
+      {R"({"prompt": "p", "completion": 4})", "no text"},
+      {R"({"prompt": "p", "completion": {"text": "c"}})", "no text"},
+      {R"({"completion": "c"})", "\"completion\""},
+      {R"({"prompt": "p", "chosen": "c", "rejected": "r"})", "chosen"},
+      {R"({"instruction": "i", "input": "", "output": "o"})", "\"instruction\""},
+      {R"({"conversations": [{"from": "human", "value": "q"}]})", "no text"},
+      {R"({"messages": {"role": "assistant", "content": "a"}})", "messages"},
+      {R"({"messages": [{"role": "assistant", "content": null}]})", "messages[0]"},
+      {R"({"messages": [{"role": "assistant", "content": [{"type": "text", "text": "a"}]}]})", "messages[0].content"},
+      {R"({"messages": [{"content": "a"}]})", "messages[0]"},
+      {R"({"messages": [{"role": "Assistant", "content": "a"}]})", "messages[0].role"},
+      {R"({"messages": [{"role": ["assistant"], "content": "a"}]})", "messages[0].role"},
+      {R"({"messages": [[{"role": "assistant", "content": "a"}]]})", "messages[0]"},
+      {R"({"messages": [{"role": "assistant", "role": "user", "content": "a"}]})", "\"role\" twice"},
+      {R"({"text": {"text": "a"}})", "no text"},
+      {R"({"text": ["a", "b"]})", "no text"},
+      {R"({"text": "a", "text": "b"})", "\"text\" twice"},
+      {R"({"text": "a"} {"text": "b"})", "isn't valid JSON"},
+      {R"({"text": "a",})", "isn't valid JSON"},
+      {R"({'text': 'a'})", "isn't valid JSON"},
+      {R"({"text": "a", "score": NaN})", "isn't valid JSON"},
+      {"{\"text\": \"a\tb\"}", "isn't valid JSON"},
+      {"{\"text\": \"caf\xE9\"}", "line 7"},
+      {R"({"text": "a\x41"})", "isn't valid JSON"},
+  };
+  for (const Case& each : cases) {
+    const std::string refused = testing::message_of<UserError>([&] { pieces_of(each.line); });
+    EXPECT_TRUE(has_parts(refused, {"'a.jsonl' line 7", each.named})) << each.line << ": " << refused;
+  }
 }
 
 TEST(TextPieces, RefusesLinesByTheirForm) {

@@ -92,7 +92,7 @@ void encode_lines(const std::string& lines, int threads, Take take) {
                    }});
 }
 
-TEST(ParallelEncode, EncodesEachPieceByItself) {
+TEST(ParallelEncode, MarksThePiecesOfALine) {
   std::vector<EncodedPart> parts;
   std::vector<std::int32_t> ids;
   encode_lines(R"({"prompt": "ab", "completion": "c"})"

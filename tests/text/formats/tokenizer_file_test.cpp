@@ -158,6 +158,10 @@ TEST(SentencePiece, ModelsAreReadByTheLibrary) {
   EXPECT_EQ(tokenizer->vocabulary(), 264);
   EXPECT_EQ(tokenizer->encode("ab ab"), (Ids{1, kBlankAb, kBlankAb}));
   EXPECT_EQ(tokenizer->encode("ab</s>", {.add_special = false}), (Ids{kBlankAb, 2}));
+  EXPECT_EQ(tokenizer->encode("ab ab", {.add_special = false, .place = TextPlace::continues}), (Ids{kAb, kBlankAb}));
+  EXPECT_EQ(tokenizer->encode_prompt("ab"), (Ids{1, kBlankAb}));
+  EXPECT_EQ(tokenizer->encode_prompt("<s>ab"), (Ids{1, kBlankAb}));
+  EXPECT_EQ(tokenizer->encode_prompt(""), Ids{1});
   EXPECT_EQ(tokenizer->encode("ab\xC3\xA9"), (Ids{1, kBlankAb, kBytes + 0xC3, kBytes + 0xA9}));
   EXPECT_EQ(tokenizer->decode(Ids{kBlankAb, kBlankAb}), "ab ab");
   EXPECT_EQ(tokenizer->decode(Ids{1, kBlankAb, 2}), "<s>ab</s>");
@@ -168,6 +172,134 @@ TEST(SentencePiece, ModelsAreReadByTheLibrary) {
   EXPECT_EQ(tokenizer->token_id("x"), std::nullopt);
   folder.write("tokenizer_config.json", R"({"add_bos_token": false, "add_eos_token": true})");
   EXPECT_EQ(load_tokenizer(folder.path())->encode("ab"), (Ids{kBlankAb, 2}));
+}
+
+struct WrongFile {
+  std::string name, content, named;
+};
+
+/// Each beside vocab.json and merges.txt that are whole, unless it takes their place.
+TEST(Gpt2Files, RefuseWhatWouldGiveOtherIds) {
+  const std::vector<WrongFile> cases = {
+      {"vocab.json", R"({"a": 0, "b": 0})", "'a' and 'b' have id 0"},
+      {"vocab.json", R"({"a": 0, "b": 1, "a": 3})", "\"a\" twice"},
+      {"vocab.json", R"({"a": 0, "b": "1"})", "b is \"1\""},
+      {"vocab.json", R"({"a": -1})", "a is -1"},
+      {"vocab.json", R"(["a", "b"])", "vocab.json"},
+      {"vocab.json", R"({"a": 0, "b": 1)", "vocab.json"},
+      {"merges.txt", "a b c\n", "line 1"},
+      {"merges.txt", "#version: 0.2\na \n", "merges.txt"},
+      {"merges.txt", "a x\n", "'x' isn't a token"},
+      {"merges.txt", "a \xE4\xB8\xAD\n", "line 1"},
+      {"added_tokens.json", R"({"<pad>": 5})", "\"<pad>\" is 5"},
+      {"added_tokens.json", R"({"ab": 4})", "ab is 4"},
+      {"tokenizer_config.json", R"({"eos_token": "<none>"})", "eos_token"},
+  };
+  for (const WrongFile& each : cases) {
+    const testing::TemporaryFolder folder;
+    folder.write("vocab.json", kVocabulary);
+    folder.write("merges.txt", kMerges);
+    if (each.name != "vocab.json") folder.write("added_tokens.json", R"({"<|endoftext|>": 4})");
+    load_tokenizer(folder.path());
+    folder.write(each.name, each.content);
+    const std::string refused = testing::message_of<UserError>([&] { load_tokenizer(folder.path()); });
+    EXPECT_TRUE(has_parts(refused, {each.name, each.named})) << each.content << ": " << refused;
+  }
+}
+
+/// Of as many ranks as r50k_base has.
+std::vector<std::string> many_ranks() {
+  constexpr int kRanks = 50256;
+  std::vector<std::string> lines;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const int other = rank - 256;
+    const std::string bytes = rank < 256 ? std::string(1, static_cast<char>(rank))
+                                         : std::string{static_cast<char>(other / 256), static_cast<char>(other % 256)};
+    lines.push_back(fmt::format("{} {}", base64(bytes), rank));
+  }
+  return lines;
+}
+
+TEST(Tiktoken, RefusesRanksThatAreNotThoseOfTheVocabulary) {
+  const testing::TemporaryFolder folder;
+  const std::vector<std::string> good = many_ranks();
+  const auto refused = [&](std::size_t line, const std::string& content) {
+    std::vector<std::string> lines = good;
+    lines[line] = content;
+    folder.write("r.tiktoken", join(lines, "\n") + "\n");
+    return testing::message_of<UserError>([&] { load_tokenizer(folder.path()); });
+  };
+  EXPECT_EQ(refused(7, good[7]), "");
+  EXPECT_TRUE(has_parts(refused(300, good[299]), {"line 301"}));               // twice
+  EXPECT_TRUE(has_parts(refused(300, base64("abc") + " 302"), {"line 302"}));  // one is missing
+  EXPECT_TRUE(has_parts(refused(300, base64("ab") + " -1"), {"line 301"}));    // negative
+  EXPECT_TRUE(has_parts(refused(300, base64("ab") + " 3e2"), {"line 301"}));   // another number
+  EXPECT_TRUE(has_parts(refused(300, "**** 300"), {"line 301"}));              // no base64
+  EXPECT_TRUE(has_parts(refused(300, " 300"), {"line 301"}));                  // a token of nothing
+  EXPECT_TRUE(has_parts(refused(300, base64("ab") + "\t300"), {"line 301"}));  // another blank
+  EXPECT_TRUE(has_parts(refused(50255, base64("abc") + " 50256"), {"50256 is the last"}));
+  EXPECT_TRUE(has_parts(refused(98, base64("abc") + " 98"), {"0x62"}));              // a byte is missing
+  EXPECT_TRUE(has_parts(refused(300, base64("a") + " 300"), {"'a' has rank 300"}));  // a token twice
+}
+
+TEST(Tekken, RefusesWhatWouldGiveOtherIds) {
+  const testing::TemporaryFolder folder;
+  const std::string good = tekken(R"("special_tokens": [{"rank": 9, "token_str": "<nine>", "is_control": true}],)");
+  struct Change {
+    std::string from, to, named;
+  };
+  const std::vector<Change> changes = {
+      {R"("rank": 200,)", R"("rank": 201,)", "vocab[200].rank is 201"},
+      {R"("default_vocab_size": 268)", R"("default_vocab_size": 270)", "vocab"},
+      {R"("default_num_special_tokens": 10)", R"("default_num_special_tokens": 269)", "default_num_special_tokens"},
+      {R"("default_num_special_tokens": 10)", R"("default_num_special_tokens": 2)", "default_num_special_tokens"},
+      {R"("pattern": "a+|[^a]")", R"("pattern": "a{,2}")", "{,2}"},
+      {R"("pattern": "a+|[^a]", )", "", "pattern"},
+      {R"({"rank": 9, "token_str": "<nine>", "is_control": true})",
+       R"({"rank": 9, "token_str": "<nine>"}, {"rank": 9, "token_str": "<other>"})", "special_tokens[1].rank is 9"},
+      {R"({"rank": 9, "token_str": "<nine>", "is_control": true})",
+       R"({"rank": 9, "token_str": "<nine>"}, {"rank": 8, "token_str": "<nine>"})", "special_tokens[1].token_str"},
+      {R"("rank": 9, "token_str")", R"("rank": 10, "token_str")", "special_tokens[0].rank is 10"},
+      {'"' + base64("b") + '"', "\"\"", "vocab[98].token_bytes"},
+      {'"' + base64("b") + '"', "\"?\"", "vocab[98].token_bytes"},
+      {'"' + base64("b") + '"', "98", "vocab[98].token_bytes"},
+  };
+  folder.write("tekken.json", good);
+  load_tokenizer(folder.path());
+  for (const Change& each : changes) {
+    std::string text = good;
+    ASSERT_NE(text.find(each.from), std::string::npos) << each.from;
+    text.replace(text.find(each.from), each.from.size(), each.to);
+    folder.write("tekken.json", text);
+    const std::string refused = testing::message_of<UserError>([&] { load_tokenizer(folder.path()); });
+    EXPECT_TRUE(has_parts(refused, {"tekken.json", each.named})) << each.to << ": " << refused;
+  }
+}
+
+TEST(SentencePiece, RefusesModelsThatAreDamagedOrHaveOtherTokensBeside) {
+  const std::string good = sentencepiece_model(), name = "<0x41>";
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string model = good;
+    return model.replace(model.find(from), from.size(), to);
+  };
+  const std::vector<WrongFile> cases = {
+      {"tokenizer.model", good.substr(0, good.size() / 2 + 1), "tokenizer.model"},            // within a piece
+      {"tokenizer.model", good.substr(0, good.find("\x12\x05\x18\x02")), "tokenizer.model"},  // behind the pieces
+      {"tokenizer.model", replaced(name, "<0x42>"), "tokenizer.model"},                       // a piece twice
+      {"tokenizer.model", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", "tokenizer.model"},
+      {"tokenizer.model", std::string(64, '\0'), "tokenizer.model"},
+      {"tokenizer.model", "", "tokenizer.model"},
+      {"added_tokens.json", R"({"<pad>": 264})", "\"<pad>\" is 264"},
+      {"added_tokens.json", R"({"ab": 1})", "ab is 1"},
+      {"tokenizer_config.json", R"({"add_bos_token": "yes"})", "add_bos_token"},
+  };
+  for (const WrongFile& each : cases) {
+    const testing::TemporaryFolder folder;
+    folder.write("tokenizer.model", good);
+    folder.write(each.name, each.content);
+    const std::string refused = testing::message_of<UserError>([&] { load_tokenizer(folder.path()); });
+    EXPECT_TRUE(has_parts(refused, {each.name, each.named})) << refused;
+  }
 }
 
 TEST(LoadTokenizer, TheFirstFormatOfAFolderCounts) {

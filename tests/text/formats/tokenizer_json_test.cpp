@@ -107,6 +107,57 @@ TEST(TokenizerJson, EndsComeFromTheConfigBeside) {
   EXPECT_EQ(tokenizer->facts().files[1].name, "tokenizer_config.json");
 }
 
+/// A tokenizer beside the settings of a model.
+TokenizerPointer with_settings(const std::string& tokenizer, const std::string& generation, const std::string& model) {
+  const testing::TemporaryFolder folder;
+  folder.write("tokenizer.json", SmallJson().text());
+  folder.write("tokenizer_config.json", tokenizer);
+  folder.write("generation_config.json", generation);
+  folder.write("config.json", model);
+  return load_tokenizer(folder.path());
+}
+
+TEST(TokenizerJson, AllListedEndsEndAText) {
+  const auto tokenizer = with_settings(R"({"bos_token": null, "eos_token": "<end>"})",
+                                       R"({"eos_token_id": [9, 2], "bos_token_id": 1})", R"({"eos_token_id": 6})");
+  EXPECT_EQ(tokenizer->facts().ends, (Ids{9, 2, 6}));
+  EXPECT_EQ(tokenizer->facts().end, 9);
+  EXPECT_EQ(tokenizer->facts().begin, std::nullopt);  // null means none, whatever the model's settings say
+  EXPECT_EQ(tokenizer->facts().separator(), 9);
+  EXPECT_EQ(with_settings("{}", R"({"eos_token_id": 50256})", "{}")->facts().ends, Ids{});  // another model's
+}
+
+TEST(TokenizerJson, RefusesEndsThatAreNoTokens) {
+  struct Case {
+    std::string file, content, named;
+  };
+  const std::vector<Case> cases = {
+      {"generation_config.json", R"({"eos_token_id": "2"})", "eos_token_id"},
+      {"generation_config.json", R"({"eos_token_id": -1})", "eos_token_id"},
+      {"generation_config.json", R"({"eos_token_id": [9, 2.5]})", "eos_token_id[1]"},
+      {"generation_config.json", R"({"eos_token_id": [[2]]})", "eos_token_id[0]"},
+      {"config.json", R"({"eos_token_id": {"id": 2}})", "eos_token_id"},
+      {"config.json", R"({"bos_token_id": true})", "bos_token_id"},
+      {"config.json", R"({"eos_token_id": 2, "eos_token_id": 9})", "eos_token_id"},
+      {"tokenizer_config.json", R"({"eos_token": "<none>"})", "eos_token"},
+      {"tokenizer_config.json", R"({"bos_token": 5})", "bos_token"},
+      {"tokenizer_config.json", R"({"eos_token": ["<end>", "a"]})", "eos_token"},
+      {"tokenizer_config.json", R"({"eos_token": {"text": "<end>"}})", "eos_token"},
+      {"generation_config.json", R"({"eos_token_id": [9, null]})", "eos_token_id[1]"},
+      {"generation_config.json", R"({"eos_token_id": [9)", "isn't valid JSON"},
+      {"generation_config.json", "[9]", "an object"},
+      {"config.json", R"({"eos_token_id": 2147483648})", "eos_token_id"},
+      {"tokenizer_config.json", R"({"eos_token": ""})", "eos_token"},
+      {"tokenizer_config.json", R"({"bos_token": {"content": null}})", "bos_token"},
+  };
+  for (const Case& each : cases) {
+    const auto of = [&](const char* name) { return each.file == name ? each.content : std::string("{}"); };
+    const std::string refused = testing::message_of<UserError>(
+        [&] { with_settings(of("tokenizer_config.json"), of("generation_config.json"), of("config.json")); });
+    EXPECT_TRUE(has_parts(refused, {each.file, each.named})) << each.content;
+  }
+}
+
 TEST(TokenizerJson, TheDigestIsThatOfTheFile) {
   EXPECT_EQ(loaded(SmallJson().text())->facts().digest, loaded(SmallJson().text(), "{}")->facts().digest);
   EXPECT_NE(loaded(SmallJson().text())->facts().digest, loaded(testing::small_llama().text())->facts().digest);
@@ -148,6 +199,96 @@ TEST(TokenizerJson, RefusesDamage) {
   EXPECT_TRUE(
       has_parts(with(&SmallJson::post_processor, R"({"type": "BertProcessing", "sep": ["b", 1], "cls": ["x", 77]})"),
                 {"id 77 beside texts"}));
+}
+
+TEST(TokenizerJson, RefusesAnotherVersionATokenTwiceAndTwoIdsOfOneContent) {
+  std::string json = SmallJson().text();
+  json.replace(json.find("1.0"), 3, "2.0");
+  EXPECT_TRUE(refuses([&] { loaded(json); }, {"version", "\"2.0\""}));
+  EXPECT_TRUE(has_parts(with(&SmallJson::vocabulary, R"({"a": 0, "b": 1, "a": 2})"), {"\"a\" twice"}));
+  EXPECT_NE(with(&SmallJson::added, R"([{"id": 8, "content": "<end>"}, {"id": 9, "content": "<end>"}])"), "");
+  EXPECT_NE(with(&SmallJson::added, R"([{"id": 9, "content": "ab"}])"), "");
+}
+
+struct WrongPart {
+  std::string SmallJson::*part;
+  std::string value, named;
+};
+
+// Files that are read at first sight, and that the package `tokenizers` refuses or reads otherwise.
+TEST(TokenizerJson, RefusesWhatWouldGiveOtherIds) {
+  const auto around = [](const std::string& single) {
+    return R"({"type": "TemplateProcessing", "single": )" + single +
+           R"(, "pair": [], "special_tokens": {"<end>": {"id": "<end>", "ids": [9], "tokens": ["<end>"]},
+             "<no>": {"id": "<no>", "ids": [77], "tokens": ["<no>"]}}})";
+  };
+  const std::string text = R"({"Sequence": {"id": "A", "type_id": 0}})";
+  const auto split = [](const std::string& members) {
+    return R"({"type": "Sequence", "pretokenizers": [{"type": "Split", )" + members +
+           R"(}, {"type": "ByteLevel", "use_regex": false}]})";
+  };
+  const std::string isolated = R"("behavior": "Isolated", "invert": false)";
+  const std::vector<WrongPart> cases = {
+      {&SmallJson::added, R"([{"id": 9, "content": "ab"}])", "added_tokens[0].id is 9"},
+      {&SmallJson::added, R"([{"id": 8, "content": "<x>"}, {"id": 9, "content": "<x>"}])", "added_tokens[1].id is 9"},
+      {&SmallJson::added, R"([{"id": 9, "content": "<x>"}, {"id": 9, "content": "<y>"}])", "'<x>' and '<y>' have id 9"},
+      {&SmallJson::added, R"([{"id": "9", "content": "<end>"}])", "added_tokens[0].id"},
+      {&SmallJson::added, R"([{"id": 2147483648, "content": "<end>"}])", "added_tokens[0].id"},
+      {&SmallJson::added, R"([{"id": 9, "content": "<end>", "special": 1}])", "added_tokens[0].special"},
+      {&SmallJson::added, R"([{"id": 9, "content": "<end>", "prefix": true}])", "prefix"},
+      {&SmallJson::added, R"([{"id": 9}])", "content"},
+      {&SmallJson::added, R"({"<end>": 9})", "added_tokens"},
+      {&SmallJson::vocabulary, R"([["a", 0], ["b", 1]])", "model.vocab"},
+      {&SmallJson::vocabulary, R"({"a": 0, "b": "1"})", "model.vocab.b"},
+      {&SmallJson::vocabulary, R"({"a": 0, "b": 1.0})", "model.vocab.b"},
+      {&SmallJson::merges, R"([["a", "b", "c"]])", "model.merges[0]"},
+      {&SmallJson::merges, R"(["a  b"])", "model.merges[0]"},
+      {&SmallJson::merges, R"([["a", 1]])", "model.merges[0][1]"},
+      {&SmallJson::merges, R"(["a b", "b c"])", "merge 2 joins 'b' and 'c'"},
+      {&SmallJson::merges, R"("a b")", "model.merges"},
+      {&SmallJson::options, R"("ignore_merges": "yes", )", "model.ignore_merges"},
+      {&SmallJson::options, R"("continuing_subword_prefix": "##", )", "model.continuing_subword_prefix"},
+      {&SmallJson::options, R"("unk_token": "<unk>", )", "'<unk>'"},
+      {&SmallJson::options, R"("type": "BPE", )", "\"type\" twice"},
+      {&SmallJson::normalizer, R"({"type": "Nmt"})", "normalizer.type"},
+      {&SmallJson::normalizer, R"({"type": "Precompiled", "precompiled_charsmap": "AAAA"})", "normalizer.type"},
+      {&SmallJson::normalizer, R"({"type": "NFC", "form": "NFD"})", "form"},
+      {&SmallJson::normalizer, R"({"type": "Replace", "pattern": {"Regex": "a(?i)b|c"}, "content": ""})", "options"},
+      {&SmallJson::normalizer, R"([{"type": "NFC"}])", "normalizer"},
+      {&SmallJson::pre_tokenizer, split(R"("pattern": {"Regex": "a", "String": "b"}, )" + isolated), "pattern"},
+      {&SmallJson::pre_tokenizer, split(R"("pattern": "a", )" + isolated), "pattern"},
+      {&SmallJson::pre_tokenizer, split(R"("pattern": {"String": ""}, )" + isolated), "String"},
+      {&SmallJson::pre_tokenizer, split(R"("pattern": {"Regex": "[a-z&&[^b]]"}, )" + isolated), "&&"},
+      {&SmallJson::pre_tokenizer, split(R"("pattern": {"String": "a"}, "invert": false)"), "behavior"},
+      {&SmallJson::pre_tokenizer, split(R"("pattern": {"String": "a"}, "behavior": "isolated")"), "behavior"},
+      {&SmallJson::pre_tokenizer, R"({"type": "Metaspace", "replacement": "__"})", "replacement"},
+      {&SmallJson::pre_tokenizer,
+       R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "add_prefix_space": false})",
+       "prepend_scheme"},
+      {&SmallJson::pre_tokenizer, R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+       "prepend_scheme"},
+      {&SmallJson::pre_tokenizer, R"({"type": "CharDelimiterSplit", "delimiter": "ab"})", "delimiter"},
+      {&SmallJson::pre_tokenizer,
+       R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "ByteLevel"}]})", "ByteLevel"},
+      {&SmallJson::pre_tokenizer, R"({"type": "Punctuation", "behavior": "Isolated"})", "pre_tokenizer.type"},
+      {&SmallJson::post_processor, around("[" + text + ", " + text + "]"), "Sequence"},
+      {&SmallJson::post_processor, around(R"([{"Sequence": {"id": "B", "type_id": 0}}])"), "Sequence.id is \"B\""},
+      {&SmallJson::post_processor, around(R"([{"SpecialToken": {"id": "<end>", "type_id": 0}}])"), "single"},
+      {&SmallJson::post_processor, around("[" + text + R"(, {"SpecialToken": {"id": "<no>", "type_id": 0}}])"),
+       "id 77"},
+      {&SmallJson::post_processor, around("[" + text + R"(, {"SpecialToken": {"id": "<new>", "type_id": 0}}])"),
+       "<new>"},
+      {&SmallJson::post_processor, R"({"type": "RobertaProcessing", "sep": ["a"], "cls": ["b", 1]})", "sep"},
+      {&SmallJson::decoder, R"({"type": "WordPiece", "prefix": "##", "cleanup": true})", "decoder.type"},
+      {&SmallJson::decoder, R"({"type": "Strip", "content": "ab", "start": 1, "stop": 0})", "content"},
+      {&SmallJson::decoder, R"({"type": "Replace", "pattern": {"Regex": "a"}, "content": "b"})", "pattern"},
+      {&SmallJson::decoder, R"({"type": "Strip", "content": " ", "start": -1, "stop": 0})", "start"},
+      {&SmallJson::decoder, R"({"type": "Fuse", "with": "-"})", "with"},
+  };
+  for (const WrongPart& each : cases) {
+    const std::string refused = with(each.part, each.value.c_str());
+    EXPECT_TRUE(has_parts(refused, {"tokenizer.json", each.named})) << each.value << ": " << refused;
+  }
 }
 
 TEST(TokenizerJson, RefusesIdsWithoutAToken) {

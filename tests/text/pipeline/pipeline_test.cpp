@@ -13,11 +13,11 @@ namespace {
 
 const std::string kBlankSign = "\xE2\x96\x81";
 
-std::string words_of(SplitStep step, std::string_view text, bool begins = true) {
+std::string words_of(SplitStep step, std::string_view text, TextPlace place = TextPlace::begins) {
   PreTokenizer pre_tokenizer;
   pre_tokenizer.steps.push_back(std::move(step));
   std::string out;
-  pre_tokenizer(text, begins, [&](std::string_view word) { out += "[" + std::string(word) + "]"; });
+  pre_tokenizer(text, place, [&](std::string_view word) { out += "[" + std::string(word) + "]"; });
   return out;
 }
 
@@ -53,8 +53,17 @@ TEST(PreTokenizer, MetaspaceBeginsWords) {
   EXPECT_EQ(words_of(Metaspace{}, "a b  c"), "[" + b + "a][" + b + "b][" + b + "][" + b + "c]");
   EXPECT_EQ(words_of(Metaspace{b, PrefixScheme::never}, "a b"), "[a][" + b + "b]");
   EXPECT_EQ(words_of(Metaspace{b, PrefixScheme::first, false}, "a b"), "[" + b + "a" + b + "b]");
-  EXPECT_EQ(words_of(Metaspace{b, PrefixScheme::first, false}, "a b", false), "[a" + b + "b]");
+  EXPECT_EQ(words_of(Metaspace{b, PrefixScheme::first, false}, "a b", TextPlace::behind_token), "[a" + b + "b]");
   EXPECT_EQ(words_of(Metaspace{}, " a"), "[" + b + "a]");
+  EXPECT_EQ(words_of(Metaspace{}, "a b", TextPlace::behind_token), "[" + b + "a][" + b + "b]");
+}
+
+TEST(PreTokenizer, PutsNoBlankBeforeATextThatContinues) {
+  const std::string& b = kBlankSign;
+  EXPECT_EQ(words_of(SpaceBefore{}, "a", TextPlace::continues), "[a]");
+  EXPECT_EQ(words_of(Metaspace{}, "a b", TextPlace::continues), "[a][" + b + "b]");
+  EXPECT_EQ(words_of(Metaspace{}, " a", TextPlace::continues), "[" + b + "a]");
+  EXPECT_EQ(Normalizer{{Prepend{b}}}("a", TextPlace::continues), "a");
 }
 
 TEST(Decoder, Steps) {

@@ -41,7 +41,8 @@ TEST(CharClass, IsOne) {
 }
 
 TEST(CharClass, WordsHaveLettersMarksDigitsAndConnectors) {
-  for (const std::uint32_t code : {0x61, 0x5F, 0x37, 0x0301, 0x2160}) EXPECT_TRUE(is_word_character(code)) << code;
+  for (const std::uint32_t code : {0x61, 0x5F, 0x37, 0x0301, 0x2160, 0x200D, 0x24B6})
+    EXPECT_TRUE(is_word_character(code)) << code;
   for (const std::uint32_t code : {0x20, 0x2D, 0x00BD, 0x1F600}) EXPECT_FALSE(is_word_character(code)) << code;
 }
 
@@ -95,6 +96,8 @@ TEST(NormalForms, LowerCaseIsOfEachCharacter) {
 
 TEST(NormalForms, AccentsAreMarksWithoutSpace) {
   EXPECT_EQ(without_accents("e\xCC\x81"), "e");
+  EXPECT_EQ(without_accents("\xE0\xA4\x95\xE0\xA4\xBF"), "\xE0\xA4\x95");  // Mc: a vowel sign of Hindi
+  EXPECT_EQ(without_accents("a\xE2\x83\x9D"), "a");                        // Me: an enclosing circle
   EXPECT_EQ(without_accents("\xC3\xA9"), "\xC3\xA9");
 }
 

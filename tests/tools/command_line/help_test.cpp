@@ -106,6 +106,21 @@ TEST(Help, EveryExampleParses) {
   EXPECT_GT(parsed, 60U);
 }
 
+// A default of 0 tells what it means, unless it is a number like the others.
+TEST(Help, ZeroSaysWhatItMeans) {
+  const Words numbers{"--pipe-rank", "--from-ms", "--seed"};
+  const Command root = describe_weft("weft");
+  int zeros = 0;
+  for (const Path& path : all_paths(root)) {
+    for (const CommandOption& option : path.back()->options) {
+      if (option.default_text != "0" || std::ranges::find(numbers, option.name()) != numbers.end()) continue;
+      ++zeros;
+      EXPECT_NE(option.help.find("0: "), std::string::npos) << full_name(path) << " " << option.names;
+    }
+  }
+  EXPECT_GT(zeros, 100);
+}
+
 TEST(Help, FitsTheTerminal) {
   const Command root = describe_weft("weft");
   for (const Path& path : all_paths(root)) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
+#include "tools/command_line/commands.h"
 
 namespace weft::tools {
 namespace {
@@ -164,6 +165,46 @@ TEST(ParseCommandLine, RefusesByName) {
     Line line;
     const std::string message = line.refusal(bad.words);
     EXPECT_NE(message.find(bad.part), std::string::npos) << bad.part << "\nisn't in " << message;
+  }
+}
+
+/// The message that refuses an output's name, "" if the words are taken. Nothing runs.
+std::string refusal_of_output(const Words& words) {
+  static const Command weft = describe_weft("weft");
+  return testing::message_of<UserError>([&] { parse_command_line(weft, words); });
+}
+
+TEST(ParseCommandLine, AnOutputNeverHasTheEndingOfAnotherForm) {
+  const std::vector<Words> refused = {{"search", "-o", "x.html"},
+                                      {"search", "--svg", "x.png"},
+                                      {"plan", "-o", "x.svg"},
+                                      {"profile", "-o", "x.toml"},
+                                      {"tune", "-o", "x.csv"},
+                                      {"simulate", "-o", "x.json.svg"},
+                                      {"explain", "-o", "x.html"},
+                                      {"report", "run", "-o", "x.md"},
+                                      {"sweep", "--over", "ranks=1", "-o", "x.csv"},
+                                      {"bench", "-o", "x.html"},
+                                      {"export", "run", "-o", "model.json"},
+                                      {"machine", "measure", "-o", "x.json"}};
+  for (const Words& words : refused) {
+    EXPECT_NE(refusal_of_output(words).find(words.back() + ": the name ends"), std::string::npos)
+        << words.front() << " " << words.back();
+  }
+  for (const Words& words : std::vector<Words>{{"search", "-o", "x.toml"},
+                                               {"search", "-o", "best"},
+                                               {"search", "-o", "of.20-ranks"},
+                                               {"simulate", "-o", "x.json.gz"},
+                                               {"plan", "-o", "x.json"},
+                                               {"bench", "-o", "results-0.1"},
+                                               {"graph", "-o", "x.html"},
+                                               {"graph", "-o", "x.graph.json"},
+                                               {"timeline", "-o", "x.png"},
+                                               {"compare", "-o", "x.csv", "-o", "x.svg"},
+                                               {"tokenize", "-o", "x.bin"},
+                                               {"tokenize", "-o", "tokenizer.json"},
+                                               {"trace", "import", "a.json", "-o", "a.graph.json.gz"}}) {
+    EXPECT_EQ(refusal_of_output(words), "") << words.front();
   }
 }
 

@@ -2,7 +2,7 @@
 # to a file `completed`.
 fpath=($PWD $fpath)
 autoload -Uz compinit
-compinit -D -u
+compinit -C -u -d ./.completions  # the shells of a folder read what the first one found
 # Every offer goes through compadd. With -A it writes the words that match to an array.
 compadd() {
   if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then

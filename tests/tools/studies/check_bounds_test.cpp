@@ -26,8 +26,8 @@ class CheckBounds : public testing::WeftFolder {
     folder_.write("steps/gathered.toml",
                   "model = \"tiny\"\ngrid = \"z=4\"\nmachine = \"perlmutter\"\nglobal-batch = 4\n"
                   "reshard-after-forward = true\n");
-    testing::succeeded(run({"bench", "--instances", "steps", "--policies", "program", "fsdp", "1f1b", "-o", "results",
-                            "--certify", "proof"}));
+    testing::succeeded(
+        run({"bench", "--instances", "steps", "--policies", "program", "-o", "results", "--certify", "proof"}));
   }
   testing::CommandResult check(const std::string& certificate, const std::vector<std::string>& more = {}) const {
     return testing::run(
@@ -55,6 +55,9 @@ TEST_F(CheckBounds, CertificatesHoldAndFalseOnesAreRefused) {
     const testing::CommandResult held = check("proof/" + std::string(name) + ".json", {"--best", "results/best.csv"});
     EXPECT_EQ(held.exit_code, 0) << held.output << held.errors;
     EXPECT_GT(certificate(name)["bound_ns"].get<double>(), 0);
+  }
+  // One proves by a window, the other by milestones.
+  for (const char* name : {"sharded", "gathered"}) {
     EXPECT_EQ(changed(name, [](json&) {}).exit_code, 0);
     refused(name, [](json& all) { all["bound_ns"] = all["bound_ns"].get<double>() * (1 + 1e-8); });
     refused(name, [](json& all) {
@@ -72,6 +75,11 @@ TEST_F(CheckBounds, CertificatesHoldAndFalseOnesAreRefused) {
       (graph.contains("window") ? graph["window"] : graph["milestones"]["loads"][0])["work"]["kind"] = "cores";
     });
   }
+  const std::string script = WEFT_SOURCE_DIR "/tests/fuzz/certificates";
+  const testing::CommandResult random =
+      testing::run({"/usr/bin/env", "python3", script, "proof", "--best", "results/best.csv", "--runs", "200"},
+                   folder_.path().string());
+  EXPECT_EQ(random.exit_code, 0) << random.errors;
   // A set that lacks work proves less, and so does an enlarged one, which begins earlier.
   refused("sharded", [](json& all) {
     json& window = all["graphs"][0]["window"];
@@ -132,6 +140,41 @@ TEST_F(CheckBounds, AnotherGraphUnderTheNameIsRefused) {
   EXPECT_EQ(check("proof/sharded.json").exit_code, 1);
   std::filesystem::remove(folder_.path("proof/graphs/" + print + ".graph.json.gz"));
   EXPECT_EQ(check("proof/sharded.json").exit_code, 2);
+}
+
+// A certificate may be right about a graph that nothing ties to the instance that it names.
+TEST_F(CheckBounds, GraphsOfAnotherInstanceAreRefusedByWeft) {
+  const std::vector<std::string> by_weft = {"--weft", WEFT_EXECUTABLE, "--instances", "steps"};
+  for (const char* name : {"sharded", "stages"}) {
+    const testing::CommandResult held = check("proof/" + std::string(name) + ".json", by_weft);
+    EXPECT_EQ(held.exit_code, 0) << held.output << held.errors;
+  }
+  const auto refused = [&](const std::function<void(json&)>& change, const std::string& part) {
+    json document = certificate("cores");
+    change(document);
+    folder_.write("proof/changed.json", document.dump());
+    EXPECT_EQ(check("proof/changed.json").exit_code, 0) << "its argument holds";
+    const testing::CommandResult result = check("proof/changed.json", by_weft);
+    EXPECT_EQ(result.exit_code, 1) << result.output << result.errors;
+    EXPECT_TRUE(has_parts(result.output, {"refused", part}));
+  };
+  const json own = certificate("sharded");
+  refused([&](json& all) { all["instance"] = "sharded", all["step"] = own["step"]; },
+          own["graphs"][0]["graph"].get<std::string>());
+  refused([&](json& all) { all["step"] = own["step"]; }, own["step"].get<std::string>());
+  refused([](json& all) { all["instance"] = "none"; }, "no instance none");
+  refused([](json& all) { all["instance"] = "--again"; }, "--again");
+  refused([](json& all) { all["graphs"][0]["policies"] = {"./mine.so"}; }, "./mine.so");
+  refused([](json& all) { all["graphs"][0]["policies"] = json::array(); }, "no policy");
+}
+
+TEST_F(CheckBounds, ControlCharactersOfNamesReachNoTerminal) {
+  const std::string name = "proof/a\x1b]0;x\x07\xc2\x9b.json";
+  folder_.write(name, R"({"format": "\u001b[2J"})");
+  const testing::CommandResult result = check(name);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(has_parts(result.output, {"refused", R"(\x1b]0;x\x07\x9b)"})) << result.output;
+  EXPECT_EQ(result.output.find('\x1b'), std::string::npos);
 }
 
 }  // namespace

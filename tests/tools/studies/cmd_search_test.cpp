@@ -17,7 +17,7 @@ class SearchCommand : public testing::WeftFolder {
   /// Of a small model on two nodes.
   static Words search(const Words& more) {
     return testing::joined({"search", "--model", "small", "--machine", "perlmutter", "--ranks", "8", "--global-batch",
-                            "16", "--dtype", "bf16", "--finalists", "3"},
+                            "8", "--dtype", "bf16", "--finalists", "3"},
                            more);
   }
 };

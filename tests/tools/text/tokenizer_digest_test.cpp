@@ -137,5 +137,28 @@ TEST_F(TokenizerDigest, AJumpOfTheLearningRateIsTold) {
   EXPECT_FALSE(has(flat.errors, "jumps")) << flat.errors;
 }
 
+// A new model has the ids of the tokenizer that was named for it; other models keep theirs.
+TEST_F(TokenizerDigest, ANewModelTakesTheVocabularyOfItsTokenizer) {
+  const auto vocabulary_of = [&](const Words& more) {
+    const std::string config = output(testing::joined({"train", "--dump-config"}, more));
+    const std::string line = config.substr(config.find("\nvocab = ") + 9);
+    return std::stoi(line);
+  };
+  EXPECT_EQ(vocabulary_of({"--model", "tiny", "--tokenizer", "A"}), 277);
+  EXPECT_EQ(vocabulary_of({"--model", "gpt2-124m", "--tokenizer", "A/tokenizer.json"}), 277);
+  EXPECT_EQ(vocabulary_of({"--model", "tiny", "--tokenizer", "A", "--model.vocab", "288"}), 288);
+  EXPECT_EQ(vocabulary_of({"--model", "tiny"}), 257);
+  folder_.write("run.toml", "tokenizer = \"A\"\nsteps = 1\n[model]\nname = \"tiny\"\nlayers = 1\n");
+  EXPECT_EQ(vocabulary_of({"run.toml"}), 277);
+  EXPECT_NE(output({"simulate", "run.toml", "--dump-config"}).find("\nvocab = 277\n"), std::string::npos);
+  output(training("of-ids", {"--data", "a.bin"}));
+  EXPECT_EQ(vocabulary_of({"--init-from", "of-ids", "--tokenizer", "A"}), 280);
+  output({"train", "run.toml", "--data", "a.txt", "--eval-sequences", "4", "--quiet", "--run-dir", "run"});
+  EXPECT_EQ(read_json("run/checkpoints/step_00000001/manifest.json").at("model").at("vocab"), 277);
+  expect_refusal({"train", "--model", "tiny", "--tokenizer", "A", "--model.vocab", "257"},
+                 {"vocabulary of 277", "257"});
+  expect_refusal({"simulate", "--set", "tokenizer=A", "--model", "tiny"}, {"tokenizer"});
+}
+
 }  // namespace
 }  // namespace weft::tools

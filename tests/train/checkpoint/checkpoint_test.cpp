@@ -13,6 +13,7 @@
 #include "tests/ops/tiny_model.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/model_arrays.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/manifest.h"
 
 namespace weft::train {

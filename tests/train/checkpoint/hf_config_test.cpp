@@ -88,6 +88,16 @@ TEST(HfConfig, ReadsTheRopeParametersOfTransformers5) {
   expect_equal_sizes(read(json.dump()), read(kLlama));
 }
 
+TEST(HfConfig, TheBaseInsideTheScalingCounts) {
+  auto json = nlohmann::json::parse(kLlama);
+  json["rope_scaling"]["rope_theta"] = 500000.0;
+  expect_equal_sizes(read(json.dump()), read(kLlama));
+  json["rope_scaling"]["rope_theta"] = 250000.0;
+  EXPECT_TRUE(refuses([&] { read(json.dump()); }, {"rope_scaling.rope_theta", "250000"}));
+  json.erase("rope_theta");
+  EXPECT_EQ(read(json.dump()).rope_theta, 2.5e5F);
+}
+
 TEST(HfConfig, AbsentKeysHaveTheDefaultsOfTheFamily) {
   const ops::ModelConfig model = read(R"({"model_type": "llama", "vocab_size": 32000, "hidden_size": 256,
     "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 8, "head_dim": null})");
@@ -132,7 +142,8 @@ TEST(HfConfig, WritesWhatOthersRead) {
   EXPECT_EQ(llama["rope_parameters"]["rope_theta"], 500000.0);
   EXPECT_EQ(llama["head_dim"], 64);
   EXPECT_FALSE(llama.contains("eos_token_id"));
-  const auto ended = nlohmann::json::parse(hf_config_json(read(kLlama), DType::bf16, TextEnds{.begin = {}, .end = 7}));
+  const auto ended =
+      nlohmann::json::parse(hf_config_json(read(kLlama), DType::bf16, TextEnds{.begin = {}, .ends = {7}}));
   EXPECT_EQ(ended["eos_token_id"], 7);
   EXPECT_TRUE(ended["bos_token_id"].is_null());
 }
@@ -195,6 +206,53 @@ TEST(HfConfig, RefusesWhatItWouldComputeWronglyOrCantRead) {
   EXPECT_TRUE(has_parts(refusal("[]"), {"config.json is []", "an object"}));
   EXPECT_TRUE(has_parts(refusal("{"), {"config.json isn't valid JSON"}));
   expect_equal_sizes(read(with(kLlama, "pruned_heads", nlohmann::json::object())), read(kLlama));
+}
+
+// Settings that change what the model computes, of which no part is Weft's.
+const std::vector<RefusedKey> kKeysOfOtherMeaning = {
+    {kGpt2, "scale_attn_weights", false, {"scale_attn_weights is false"}},
+    {kGpt2, "reorder_and_upcast_attn", true, {"reorder_and_upcast_attn is true"}},
+    {kGpt2, "add_cross_attention", true, {"add_cross_attention is true"}},
+    {kGpt2, "hidden_size", 512, {"hidden_size is 512"}},
+    {kGpt2, "n_inner", -1, {"n_inner is -1"}},
+    {kGpt2, "architectures", "GPT2LMHeadModel", {"architectures"}},
+    {kGpt2, "architectures", {"GPT2DoubleHeads"}, {"architectures"}},
+    {kLlama, "logit_scale", 0.0625, {"logit_scale is 0.0625"}},
+    {kLlama, "attn_logit_softcapping", 50.0, {"attn_logit_softcapping"}},
+    {kLlama, "final_logit_softcapping", 30.0, {"final_logit_softcapping"}},
+    {kLlama, "query_pre_attn_scalar", 224, {"query_pre_attn_scalar"}},
+    {kLlama, "num_local_experts", 8, {"num_local_experts"}},
+    {kLlama, "num_key_value_heads", 5, {"kv-heads"}},
+    {kLlama, "head_dim", 63, {"63"}},
+    {kLlama, "vocab_size", 128256.0, {"vocab_size is 128256.0"}},
+    {kLlama, "vocab_size", 0, {"model.vocab = 0"}},
+    {kLlama, "hidden_size", "2048", {"hidden_size is \"2048\""}},
+    {kLlama, "rope_theta", -1, {"rope-theta"}},
+    {kLlama, "rope_theta", "5e5", {"rope_theta is \"5e5\""}},
+    {kLlama, "rope_scaling", {{"rope_type", "longrope"}, {"factor", 4}}, {"rope_type is \"longrope\""}},
+    {kLlama, "rope_scaling", {{"rope_type", "linear"}, {"factor", "4"}}, {"factor is \"4\""}},
+    {kLlama, "rope_scaling", {{"rope_type", "linear"}, {"factor", -4}}, {"rope-scaling-factor"}},
+    {kLlama,
+     "rope_scaling",
+     {{"rope_type", "default"}, {"rope_theta", 5e5}, {"partial_rotary_factor", 0.5}},
+     {"partial_rotary_factor is 0.5"}},
+    {kLlama, "rope_parameters", {{"full_attention", {{"rope_theta", 5e5}}}}, {"full_attention"}},
+    {kLlama, "layer_types", {"full_attention"}, {"layer_types"}},
+    {kLlama, "layer_types", std::vector<std::string>(16, "linear_attention"), {"layer_types"}},
+    {kLlama, "rms_norm_eps", -1e-5, {"norm-eps"}},
+    {kMistral, "sliding_window", -1, {"sliding_window is -1"}},
+    {kMistral, "sliding_window", 16.5, {"sliding_window is 16.5"}},
+};
+
+TEST(HfConfig, RefusesKeysThatChangeTheMeaning) {
+  for (const RefusedKey& each : kKeysOfOtherMeaning) {
+    const std::string refused = refusal(with(each.config, each.key, each.value));
+    EXPECT_TRUE(has_parts(refused, each.parts)) << each.key << ": " << refused;
+  }
+  EXPECT_TRUE(has_parts(refusal(with(with(kLlama, "model_type", "qwen2"), "use_sliding_window", "yes")),
+                        {"use_sliding_window is \"yes\""}));
+  const std::string gpt2 = kGpt2;
+  EXPECT_TRUE(has_parts(refusal(gpt2.substr(0, gpt2.rfind('}')) + ", \"n_head\": 6}"), {"\"n_head\" twice"}));
 }
 
 TEST(HfConfig, RefusesFactorsOfOtherFamilies) {

@@ -84,6 +84,14 @@ TEST(Manifest, MayTellTheDigestsOfTokenizerAndData) {
   EXPECT_EQ(read.info.data, manifest.info.data);
 }
 
+TEST(Manifest, MayTellThatWindowsArePadded) {
+  Manifest manifest = sample();
+  EXPECT_EQ(to_json(manifest).find("padded"), std::string::npos);
+  EXPECT_FALSE(parse_manifest(to_json(manifest), "m").info.padded);
+  manifest.info.padded = true;
+  EXPECT_TRUE(parse_manifest(to_json(manifest), "m").info.padded);
+}
+
 // Of a rank that only has replicas.
 TEST(Manifest, KeepsAdapters) {
   Manifest manifest;

@@ -64,7 +64,20 @@ TEST(Safetensors, WritesAndReadsBack) {
   EXPECT_EQ(file.find("scalar")->begin, 0U);
   EXPECT_EQ(file.find("a")->begin, 8U);
   EXPECT_EQ(file.find("z")->end, 8U + 12 + 24 + 4);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file.bytes(*file.find("scalar")).data()) % 8, 0U);
+  const std::string bytes = testing::TemporaryFolder::read(path);
+  EXPECT_EQ((bytes.size() - file.find("z")->end) % 8, 0U);
+}
+
+// A mapping would end the process by SIGBUS.
+TEST(Safetensors, AFileThatIsTruncatedWhileItIsOpenIsRefused) {
+  const testing::TemporaryFolder folder;
+  const std::vector<float> f(1 << 16, 1.0F);
+  write_safetensors(folder.path("t"), {tensor("w", stored_type(DType::f32), {1 << 16}, f)});
+  const SafetensorsFile file(folder.path("t"));
+  EXPECT_EQ(file.read(*file.find("w")), f);
+  std::filesystem::resize_file(folder.path("t"), 4096);
+  const std::string message = testing::message_of<RuntimeFault>([&] { (void)file.read(*file.find("w")); });
+  EXPECT_TRUE(testing::has_parts(message, {folder.path("t").string(), "truncated", "4096 bytes"})) << message;
 }
 
 TEST(Safetensors, WritesTheBytesOfTheFormat) {

@@ -229,6 +229,22 @@ TEST(WeightFiles, AnIndexNamesFilesInItsOwnFolderOnly) {
   }
 }
 
+// Of every type that safetensors knows, those that aren't what they say without their scales.
+TEST(WeightFiles, RefusesTypesOfQuantizedWeightsByName) {
+  for (const char* type : {"I8", "U8", "I16", "I32", "I64", "U32", "F8_E4M3", "F8_E5M2", "BOOL"}) {
+    SCOPED_TRACE(type);
+    const testing::TemporaryFolder folder;
+    const std::size_t width = type[0] == 'B' || type[1] == '8' ? 1 : type[1] == '1' ? 2 : type[1] == '3' ? 4 : 8;
+    const auto zeros = [width](std::vector<std::byte>& scratch) {
+      scratch.assign(2 * width, std::byte{0});
+      return std::span<const std::byte>(scratch);
+    };
+    write_safetensors(folder.path("model.safetensors"), {{"h.0.attn.c_attn.qweight", {type, width}, {2}, zeros}});
+    EXPECT_TRUE(refuses([&] { load_weights(folder.path(), testing::small_model(ops::Family::gpt2, true), {}); },
+                        {"'h.0.attn.c_attn.qweight'", type}));
+  }
+}
+
 TEST(WeightFiles, RefusesFoldersWithoutSafetensors) {
   const testing::TemporaryFolder folder;
   const auto load = [&](const std::filesystem::path& path) {
@@ -289,6 +305,30 @@ TEST(PeftAdapter, FilesHoldEachAdapterApart) {
   EXPECT_EQ(v->shape, (std::vector<std::uint64_t>{2, 8}));
   ASSERT_NE(file.find(layer + "mlp.up_proj.lora_B.weight"), nullptr);
   EXPECT_EQ(file.find(layer + "mlp.up_proj.lora_B.weight")->shape, (std::vector<std::uint64_t>{12, 2}));
+}
+
+// A model need not fit into memory: parameters are read in the order of the file that is written.
+TEST(WeightFiles, AreWrittenFromOneParameterAtATime) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
+    const ops::ModelConfig model = testing::small_model(family, false);
+    testing::ModelArrays arrays(model, DType::bf16, 1);
+    const testing::TemporaryFolder folder;
+    std::filesystem::create_directory(folder.path("saved"));
+    std::filesystem::create_directory(folder.path("again"));
+    save_weights(folder.path("saved"), model, arrays.states());
+    std::vector<ParameterState> without = arrays.states();
+    for (ParameterState& parameter : without) parameter.data = nullptr;
+    const ParameterReader read = open_weights(folder.path("saved"), model, without);
+    std::vector<std::byte> array;
+    const auto array_of = [&](const ParameterState& parameter) {
+      array.assign(static_cast<std::size_t>(parameter.spec->rows * parameter.spec->cols) * size_of(DType::bf16), {});
+      read({parameter.spec, DType::bf16, array.data()});
+      return array.data();
+    };
+    save_weights(folder.path("again"), model, without, std::uint64_t{5} << 30, {}, array_of);
+    EXPECT_EQ(testing::TemporaryFolder::read(folder.path("again/model.safetensors")),
+              testing::TemporaryFolder::read(folder.path("saved/model.safetensors")));
+  }
 }
 
 // Element by element, of every adapted matrix: W + alpha/rank · B·A, and nothing else changes.

@@ -33,6 +33,7 @@ TEST(OtherNames, MeanKeys) {
   EXPECT_EQ(meant_by("training.steps", known), Names{"steps"});
   EXPECT_EQ(meant_by("model.n-embd", known), Names{"model.hidden"});
   EXPECT_EQ(meant_by("eval-batches", known).front(), "eval-sequences");
+  EXPECT_EQ(meant_by("log-interval", known), Names{"log-every"});
   EXPECT_EQ(meant_by("frobnicate", known), Names{});
   EXPECT_EQ(meant_by("", known), Names{});
   EXPECT_EQ(meant_by("out", Names{"output"}), Names{"output"});

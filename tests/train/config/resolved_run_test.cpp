@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/execute/program/program.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"

@@ -96,6 +96,21 @@ TEST_F(SavedModels, KeepTheirAdapters) {
   }
 }
 
+// The base alone would be trained, as if there were no adapter.
+TEST_F(SavedModels, AnAdapterBesideAModelIsTold) {
+  RunConfig plain = given({{"init-from", hf(), ""}});
+  fill_in(plain, 0);
+  EXPECT_TRUE(plain.warnings.empty());
+  folder_.write("hf/adapter_config.json", R"({"peft_type": "LORA", "r": 2})");
+  for (const std::string& path : {hf(), hf() + "/model.safetensors"}) {
+    RunConfig config = given({{"init-from", path, ""}});
+    fill_in(config, 0);
+    expect_model(config.model, model_);
+    ASSERT_EQ(config.warnings.size(), 1U);
+    EXPECT_TRUE(has_parts(config.warnings.front(), {"adapter", path}));
+  }
+}
+
 TEST_F(SavedModels, OtherPathsAreRefused) {
   const auto refusal = [](const std::string& path) {
     return testing::message_of<UserError>([&] { read_saved_model(path); });

@@ -70,8 +70,66 @@ TEST(Permuted, EachPlaceGetsEachElementAboutEquallyOften) {
   }
 }
 
-TEST(BatchPlan, AnEpochReadsEachOfItsWindowsOnceFromOnePhase) {
-  const BatchPlan plan(1000, 64, 42);
+/// The windows of an epoch, in the order of the tokens.
+std::vector<TokenWindow> windows_of(const BatchPlan& plan, std::uint64_t epoch) {
+  std::vector<TokenWindow> windows;
+  for (std::uint64_t i = 0; i < plan.windows_per_epoch(); ++i) {
+    windows.push_back(plan.window(epoch * plan.windows_per_epoch() + i));
+  }
+  std::ranges::sort(windows, {}, &TokenWindow::begin);
+  return windows;
+}
+
+TEST(BatchPlan, AnEpochReadsEveryTargetOnceInAsFewWindowsAsHoldThem) {
+  for (std::uint64_t seq_len = 1; seq_len <= 9; ++seq_len) {
+    for (std::uint64_t tokens = seq_len + 1; tokens < 60; ++tokens) {
+      const BatchPlan plan(tokens, static_cast<std::int64_t>(seq_len), 3);
+      std::set<std::uint64_t> of_first;
+      for (std::uint64_t epoch = 0; epoch < 60; ++epoch) {
+        const std::vector<TokenWindow> windows = windows_of(plan, epoch);
+        std::uint64_t next = 0;
+        for (const TokenWindow& window : windows) {
+          ASSERT_EQ(window.begin, next);
+          ASSERT_GE(window.tokens, 1U);
+          ASSERT_LE(window.tokens, seq_len);
+          const bool inner = &window != &windows.front() && &window != &windows.back();
+          ASSERT_TRUE(!inner || window.tokens == seq_len);
+          next += window.tokens;
+        }
+        ASSERT_EQ(next, tokens - 1);
+        ASSERT_EQ(windows.size(), (tokens + seq_len - 2) / seq_len);
+        of_first.insert(windows.front().tokens);
+      }
+      EXPECT_EQ(of_first.size() > 1, plan.windows_per_epoch() > 1 && (tokens - 1) % seq_len != 0);
+    }
+  }
+}
+
+TEST(BatchPlan, TwoWindowsHold95TokensInSequencesOf64) {
+  const BatchPlan plan(95, 64, 1);
+  ASSERT_EQ(plan.windows_per_epoch(), 2U);
+  std::set<std::uint64_t> orders;
+  for (std::uint64_t epoch = 0; epoch < 200; ++epoch) {
+    const std::vector<TokenWindow> windows = windows_of(plan, epoch);
+    EXPECT_EQ(windows[0].tokens + windows[1].tokens, 94U);
+    orders.insert(plan.window(2 * epoch).begin == 0 ? 0 : 1);
+  }
+  EXPECT_EQ(orders.size(), 2U);
+}
+
+// Runs that older builds began, whose windows these are.
+TEST(BatchPlan, WholeWindowsAreThoseOfOlderBuilds) {
+  const BatchPlan plan(1000, 64, 42, BatchPlan::Cut::whole);
+  const BatchPlan small(95, 64, 42, BatchPlan::Cut::whole);
+  EXPECT_EQ(small.windows_per_epoch(), 1U);
+  std::vector<std::uint64_t> begins;
+  for (const std::uint64_t sequence : {0U, 1U, 14U, 400U}) begins.push_back(plan.window(sequence).begin);
+  for (const std::uint64_t sequence : {0U, 1U}) begins.push_back(small.window(sequence).begin);
+  EXPECT_EQ(begins, (std::vector<std::uint64_t>{736, 352, 220, 90, 3, 14}));
+}
+
+TEST(BatchPlan, AnEpochReadsEachOfItsWholeWindowsOnceFromOnePhase) {
+  const BatchPlan plan(1000, 64, 42, BatchPlan::Cut::whole);
   ASSERT_EQ(plan.windows_per_epoch(), 14U);  // 1000 / 64 = 15, less one for the phase
   std::set<std::uint64_t> phases;
   for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
@@ -87,10 +145,10 @@ TEST(BatchPlan, AnEpochReadsEachOfItsWindowsOnceFromOnePhase) {
   EXPECT_GT(phases.size(), 10U);
 }
 
-TEST(BatchPlan, StaysInsideTheTokensAtEverySize) {
+TEST(BatchPlan, WholeWindowsStayInsideTheTokensAtEverySize) {
   for (std::int64_t seq_len = 1; seq_len <= 9; ++seq_len) {
     for (std::uint64_t tokens = static_cast<std::uint64_t>(seq_len) + 1; tokens < 60; ++tokens) {
-      const BatchPlan plan(tokens, seq_len, 3);
+      const BatchPlan plan(tokens, seq_len, 3, BatchPlan::Cut::whole);
       for (std::uint64_t n = 0; n < 200; ++n) {
         ASSERT_LE(plan.window(n).begin + static_cast<std::uint64_t>(seq_len) + 1, tokens) << seq_len << " " << n;
       }
@@ -106,6 +164,7 @@ TEST(BatchPlan, RefusesTooFewTokens) {
 TEST(BatchLoader, TargetsAreTheNextTokensOfThePlansWindows) {
   const Counting data(500);
   const BatchPlan plan(500, 8, 9);
+  int padded = 0;
   BatchLoader loader(data.stream(), plan, {1, 3, 2, 2}, 0);  // rank 1 of 3, 2 micro-batches of 2: 12 sequences a step
   for (std::int64_t step = 0; step < 30; ++step) {
     const Batch batch = loader.next(step);
@@ -113,12 +172,16 @@ TEST(BatchLoader, TargetsAreTheNextTokensOfThePlansWindows) {
     ASSERT_EQ(batch.targets.size(), 32U);
     for (std::size_t i = 0; i < 4; ++i) {
       const auto sequence = static_cast<std::uint64_t>(step) * 12 + 4 + i;
+      const TokenWindow window = plan.window(sequence);
+      padded += window.tokens < 8 ? 1 : 0;
       for (std::size_t t = 0; t < 8; ++t) {
-        ASSERT_EQ(batch.tokens[i * 8 + t], static_cast<std::int32_t>(plan.window(sequence).begin + t));
-        ASSERT_EQ(batch.targets[i * 8 + t], batch.tokens[i * 8 + t] + 1);
+        const auto expected = static_cast<std::int32_t>(window.begin + t);
+        ASSERT_TRUE(t >= window.tokens || batch.tokens[i * 8 + t] == expected);
+        ASSERT_EQ(batch.targets[i * 8 + t], t < window.tokens ? expected + 1 : -1);
       }
     }
   }
+  EXPECT_GT(padded, 0);
 }
 
 // The thread reads a step ahead: an error there only ends the step that needs the tokens.
@@ -183,8 +246,13 @@ TEST(BatchLoader, DropsTheSameTargetsOnAnyNumberOfRanksAndFromAnyStep) {
       EXPECT_EQ(masked_targets(data.stream(), goldfish, ranks, 4, 5), one) << ranks;
     }
   }
-  BatchLoader whole(data.stream(), BatchPlan(500, 8, 9), {1, 3, 2, 2}, 0);
-  EXPECT_EQ(whole.next(0).counted, 96);
+  const BatchPlan plan(500, 8, 9);
+  BatchLoader all(data.stream(), plan, {1, 3, 2, 2}, 0);
+  for (std::int64_t step = 0; step < 8; ++step) {
+    std::uint64_t targets = 0;
+    for (std::uint64_t i = 0; i < 12; ++i) targets += plan.window(static_cast<std::uint64_t>(step) * 12 + i).tokens;
+    EXPECT_EQ(all.next(step).counted, static_cast<std::int64_t>(targets));
+  }
 }
 
 /// Of every 10 tokens the first 4 aren't learnt.
@@ -215,7 +283,9 @@ TEST(BatchLoader, CountsWhatIsLearntOnAllRanks) {
       counted.push_back(batch.counted);
       for (std::size_t i = 0; i < batch.targets.size(); ++i) {
         const std::uint64_t sequence = 6 * 12 + static_cast<std::uint64_t>(rank) * 4 + i / 8;
-        const bool expected = (plan.window(sequence).begin + 1 + i % 8) % 10 >= 4 && !(masked && i % 2 == 0);
+        const TokenWindow window = plan.window(sequence);
+        const bool of_completion = i % 8 < window.tokens && (window.begin + 1 + i % 8) % 10 >= 4;
+        const bool expected = of_completion && !(masked && i % 2 == 0);
         EXPECT_EQ(batch.targets[i], expected ? 1 : -1);
         learnt += expected ? 1 : 0;
       }
@@ -234,7 +304,9 @@ TEST(BatchPlan, CountsSequencesWithoutATarget) {
   EXPECT_EQ(given.sequences_without_target(stream), 5U);  // the last one has no target at all
   const BatchPlan plan(95, 8, 9);
   std::uint64_t without = 0;
-  for (std::uint64_t i = 0; i < plan.windows_per_epoch(); ++i) without += plan.window(i).begin + 8 < 64 ? 1 : 0;
+  for (std::uint64_t i = 0; i < plan.windows_per_epoch(); ++i) {
+    without += plan.window(i).begin + plan.window(i).tokens < 64 ? 1 : 0;
+  }
   EXPECT_EQ(plan.sequences_without_target(stream), without);
   EXPECT_GT(without, 5U);
   EXPECT_EQ(plan.sequences_without_target(data.stream()), 0U);
@@ -378,6 +450,18 @@ Tokens expected_starts(std::span<const std::int32_t> tokens, std::size_t seq_len
   return starts;
 }
 
+/// `starts` of sequences of 8 tokens up to each one's padding; behind it no start is earlier.
+void expect_starts(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+                   std::span<const std::int32_t> starts) {
+  for (std::size_t first = 0; first < tokens.size(); first += 8) {
+    const auto read = static_cast<std::size_t>(
+        std::ranges::count_if(targets.subspan(first, 8), [](std::int32_t id) { return id >= 0; }));
+    const auto found = starts.subspan(first, read);
+    EXPECT_EQ(Tokens(found.begin(), found.end()), expected_starts(tokens.subspan(first, read), 8));
+    for (std::size_t t = first + 1; t < first + 8; ++t) EXPECT_GE(starts[t], starts[t - 1]) << "padding, too";
+  }
+}
+
 TEST(Batches, TellWhereDocumentsStart) {
   const testing::TemporaryFolder folder;
   std::vector<Tokens> documents;
@@ -392,16 +476,13 @@ TEST(Batches, TellWhereDocumentsStart) {
   BatchLoader loader(source.train, BatchPlan(source.train.size(), 8, 3), kShare, 0);
   for (std::int64_t step = 0; step < 6; ++step) {
     const Batch batch = loader.next(step);
-    EXPECT_EQ(Tokens(batch.document_starts.begin(), batch.document_starts.end()), expected_starts(batch.tokens, 8));
+    expect_starts(batch.tokens, batch.targets, batch.document_starts);
   }
   const EvalBatches batches(source.held_out, 8, {0, 1, 1, 2}, 0);
   for (std::int64_t i = 0; i < batches.size(); ++i) {
     Tokens tokens(16), targets(16), starts(16);
     batches.fill(i, tokens, targets, starts);
-    const auto read = static_cast<std::size_t>(std::ranges::count_if(targets, [](auto id) { return id >= 0; }));
-    EXPECT_EQ(Tokens(starts.begin(), starts.begin() + static_cast<std::ptrdiff_t>(read)),
-              expected_starts(std::span(tokens).first(read), 8));
-    for (std::size_t t = 1; t < 16; ++t) EXPECT_TRUE(t == 8 || starts[t] >= starts[t - 1]) << "padding, too";
+    expect_starts(tokens, targets, starts);
   }
   EXPECT_FALSE(TokenSource::open({.data = data, .val_data = data, .seq_len = 8}).train.has_documents());
 }

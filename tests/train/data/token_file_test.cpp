@@ -100,7 +100,22 @@ TEST(TokenDescriptions, OfAnotherFileAreRefusedByTheirMember) {
                                                {"\"vocabulary\":257", "\"vocabulary\":256", "separator is 256"},
                                                {"\"separator\":256", "\"separator\":255", "document_begins[0] is 0"},
                                                {"[0,3]", "[0,2]", "document_begins[1] is 2"},
-                                               {"[0,3]", "[0,5]", "document_begins[1] is 5"}}) {
+                                               {"[0,3]", "[0,5]", "document_begins[1] is 5"},
+                                               {"[0,3]", "[0,\"3\"]", "document_begins[1] is"},
+                                               {"[0,3]", "[0,-3]", "document_begins[1] is -3"},
+                                               {"[0,3]", "{\"0\":3}", "document_begins is"},
+                                               {"[0,3]", "[0,3],\"document_begins\":[0]", "\"document_begins\" twice"},
+                                               {"\"tokens\":5", "\"tokens\":5.0", "tokens is 5.0"},
+                                               {"\"tokens\":5", "\"tokens\":\"5\"", "tokens is \"5\""},
+                                               {"\"version\":1", "\"version\":2", "version 2"},
+                                               {"\"version\":1", "\"version\":\"1\"", "version \"1\""},
+                                               {"\"width\":\"u16\"", "\"width\":16", "width is"},
+                                               {"\"documents\":2", "\"documents\":-2", "documents is -2"},
+                                               {digest, "\",\"x\":\"" + digest, "tokenizer.digest is"},
+                                               {digest, digest.substr(0, 15) + "g", "tokenizer.digest is"},
+                                               {"\"vocabulary\":257", "\"vocabulary\":\"257\"", "vocabulary is"},
+                                               {"\"separator\":256", "\"separator\":-1", "separator is -1"},
+                                               {"\"separator\":256", "\"separator\":[256]", "separator is"}}) {
     EXPECT_TRUE(has_parts(refused(from, to), {"x.bin.json", member}));
   }
   EXPECT_EQ(refused("weft tokens", "tokens of others"), "");  // no description

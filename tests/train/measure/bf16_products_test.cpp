@@ -13,7 +13,8 @@
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/step/planning.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/step/run_graphs.h"
 #include "train/step/step_config.h"
 
 namespace weft::train {

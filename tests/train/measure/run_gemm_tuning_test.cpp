@@ -14,6 +14,7 @@
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/evaluation.h"
 #include "train/step/step_config.h"
 

@@ -15,7 +15,7 @@
 #include "tests/train/data/written_tokens.h"
 #include "tests/train/tiny_run.h"
 #include "text/bpe/bpe_trainer.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/run_inputs.h"
 
 namespace weft::train {
@@ -182,6 +182,36 @@ TEST_F(ResumedRun, TakesCheckpointsWithoutDigests) {
   config_.steps = 3;
   testing::train_run(config_);
   EXPECT_EQ(read_manifest(checkpoint_path(config_.run_dir, 3)).info.data, inputs_.source.mark);
+}
+
+// Before windows were padded: a run keeps those with which it began, and its checkpoints say so.
+TEST_F(ResumedRun, ReadsTheWindowsWithWhichItBegan) {
+  config_.data = folder_.path("text.txt").string();
+  config_.lr = 0;
+  testing::train_run(config_);
+  const fs::path checkpoint = checkpoint_path(config_.run_dir, 2);
+  Manifest manifest = read_manifest(checkpoint);
+  EXPECT_TRUE(manifest.info.padded);
+  EXPECT_EQ(resumed(config_), "");
+  EXPECT_EQ(inputs_.cut, BatchPlan::Cut::padded);
+  RunConfig padded = config_;
+  padded.run_dir = folder_.path("padded").string();
+  padded.steps = 3;
+  testing::train_run(padded);
+
+  manifest.info.padded = false;
+  folder_.write(fs::relative(checkpoint / kManifestFile, folder_.path()).string(), to_json(manifest));
+  EXPECT_EQ(resumed(config_), "");
+  EXPECT_EQ(inputs_.cut, BatchPlan::Cut::whole);
+  config_.resume = "auto";
+  config_.steps = 3;
+  testing::train_run(config_);
+  EXPECT_FALSE(read_manifest(checkpoint_path(config_.run_dir, 3)).info.padded);
+  const std::vector<double> loss = testing::metric(config_.run_dir, "loss");
+  const std::vector<double> others = testing::metric(padded.run_dir, "loss");
+  ASSERT_EQ(loss.size(), 3U);
+  EXPECT_EQ(loss[1], others[1]);
+  EXPECT_NE(loss[2], others[2]);
 }
 
 // With a learning rate of 0 the loss of a step is the mean of its sequences' losses.

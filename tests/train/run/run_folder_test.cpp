@@ -11,7 +11,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/run_files.h"
 
 namespace weft::train {
@@ -66,6 +66,27 @@ TEST(RunFolder, ALockThatIsALinkIsReplacedAndItsTargetUntouched) {
     EXPECT_EQ(refusal(folder.path("run"), true), "");
     EXPECT_EQ(testing::TemporaryFolder::read(folder.path("precious.txt")), "precious");
   }
+}
+
+// As in an unpacked archive, or by another user of a shared folder.
+TEST(RunFolder, FoldersThatAreLinksAreRefusedAndTheirTargetsUntouched) {
+  for (const std::string_view name : {"checkpoints", "tensorboard"}) {
+    const testing::TemporaryFolder folder;
+    folder.write("elsewhere/step_00000001/manifest.json", "{}");
+    folder.write("elsewhere/.writing_step_00000002/part", "mine");
+    folder.write("run/metrics.jsonl", "");
+    fs::create_directory_symlink("../elsewhere", folder.path("run") / name);
+    const std::string message = refusal(folder.path("run"), true);
+    EXPECT_TRUE(has_parts(message, {(folder.path("run") / name).string(), "is a link", "fix: "})) << message;
+    EXPECT_TRUE(fs::exists(folder.path("elsewhere/step_00000001/manifest.json")));
+    EXPECT_TRUE(fs::exists(folder.path("elsewhere/.writing_step_00000002/part")));
+    EXPECT_FALSE(fs::exists(folder.path("run/.lock")));
+  }
+  // A run folder that is itself a link is where a person wants it.
+  const testing::TemporaryFolder folder;
+  fs::create_directory(folder.path("there"));
+  fs::create_directory_symlink("there", folder.path("run"));
+  EXPECT_EQ(refusal(folder.path("run")), "");
 }
 
 TEST(RunFolder, OneThatHoldsARunIsRefused) {

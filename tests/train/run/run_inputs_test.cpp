@@ -9,8 +9,11 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
+#include "tests/train/data/written_tokens.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/step/step_data.h"
 
 namespace weft::train {
 namespace {
@@ -66,6 +69,82 @@ class RunInputsOfTwo : public ::testing::Test {
 
 const auto kAsItIs = [](RunConfig&, int) {};
 const auto kResume = [](RunConfig& config, int) { config.resume = "auto"; };
+
+/// A file of a token each document, of which those in `ignored` aren't learnt.
+std::string write_ignored(const testing::TemporaryFolder& folder, const std::string& name, const std::string& ignored) {
+  std::string path = testing::write_documents(folder, name, std::vector<std::vector<std::int32_t>>(40, {7}));
+  folder.write(name + ".json", R"({"format":"weft tokens","version":1,"tokens":40,"ignored":)" + ignored + "}");
+  return path;
+}
+
+struct NothingLearnt {
+  std::function<void(const testing::TemporaryFolder&, RunConfig&)> make;
+  const char* named;
+};
+
+// Data and configurations whose steps would learn nothing, or whose sequences can't be cut.
+TEST(RunInputs, RefuseWhatTeachesNothing) {
+  using Folder = testing::TemporaryFolder;
+  const std::vector<NothingLearnt> cases = {
+      {[](const Folder& f, RunConfig& c) { c.data = write_ignored(f, "x.bin", "[[0,40]]"); }, "no completion"},
+      {[](const Folder& f, RunConfig& c) { c.data = write_ignored(f, "x.bin", "[[0,9],[9,40]]"); }, "no completion"},
+      // What the first token would be a target of doesn't exist.
+      {[](const Folder& f, RunConfig& c) {
+         c.data = write_ignored(f, "x.bin", "[[1,40]]");
+         c.val_data = c.data;
+       },
+       "no completion"},
+      {[](const Folder& f, RunConfig& c) {
+         c.val_data = write_ignored(f, "v.bin", "[[0,40]]"), c.data = write_ignored(f, "x.bin", "[]");
+       },
+       "held-out tokens"},
+      {[](const Folder& f, RunConfig& c) {
+         c.data = write_ignored(f, "x.bin", "[]");
+         c.val_data = write_ignored(f, "v.bin", "[[1,40]]");
+       },
+       "held-out tokens"},
+      {[](const Folder& f, RunConfig& c) {
+         c.data = write_ignored(f, "x.bin", "[]");
+         c.val_data = write_ignored(f, "v.bin", "[[0,30]]");
+         c.eval_sequences = 1;
+       },
+       "--eval-sequences"},
+      {[](const Folder& f, RunConfig& c) { c.data = f.write("s.txt", "weft"); }, "tokens to train on"},
+      {[](const Folder&, RunConfig& c) { c.seq_len = 17; }, "seq-len = 17"},
+      {[](const Folder&, RunConfig& c) {
+         c.goldfish = Goldfish{4, 17};
+       },
+       "goldfish"},
+      {[](const Folder& f, RunConfig& c) {
+         c.data = write_ignored(f, "bare.bin", "[]");
+         std::filesystem::remove(c.data.paths().front() + ".json");
+         c.packing = Packing::documents;
+       },
+       "has no description"},
+      {[](const Folder& f, RunConfig& c) {
+         c.data = write_ignored(f, "bare.bin", "[]");
+         std::filesystem::remove(c.data.paths().front() + ".json");
+         c.document_mask = true;
+       },
+       "has no description"},
+      {[](const Folder&, RunConfig& c) { c.val_split = ValSplit::documents; }, "is one document"},
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const testing::TemporaryFolder folder;
+    RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
+    cases[i].make(folder, config);
+    std::string refused;
+    testing::on_ranks(1, [&](comm::World& world) {
+      refused = testing::message_of<UserError>([&] {
+        fill_in(config, 0);
+        const RunInputs inputs = find_run_inputs(world, config);
+        const BatchPlan plan(inputs.source.train.size(), config.seq_len, config.seed, inputs.cut);
+        const EvalBatches held_out(inputs.source.held_out, config.seq_len, {0, 1, 1, 1}, config.eval_sequences);
+      });
+    });
+    EXPECT_TRUE(has_parts(refused, {cases[i].named})) << i << ": " << refused;
+  }
+}
 
 TEST_F(RunInputsOfTwo, EqualCopiesPass) {
   const std::vector<Found> found = find(kAsItIs);

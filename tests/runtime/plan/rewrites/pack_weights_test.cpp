@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/gemm/packed_gemm.h"
 #include "runtime/cost/cost_model.h"
-#include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/execute/layouts/cpu_weight_layouts.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/execute/layouts/cpu_weight_layouts.h"
 #include "runtime/plan/rewrite.h"
 #include "tests/runtime/toy_graph.h"
 

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
@@ -13,6 +16,7 @@
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -139,6 +143,50 @@ TEST_F(PythonPolicies, TextsWithoutAMeaningAreRefusedAtOnce) {
     EXPECT_THROW(make_policy(text, libraries), UserError) << text;
   }
   EXPECT_THROW(make_policy(kFile + ":longest_way"), UserError) << "not named by the command line";
+}
+
+/// A folder that is the working folder as long as this object lives.
+struct WorkingFolder {
+  testing::TemporaryFolder folder;
+  std::filesystem::path before = std::filesystem::current_path();
+
+  WorkingFolder() { std::filesystem::current_path(folder.path()); }
+  ~WorkingFolder() { std::filesystem::current_path(before); }
+};
+
+// Modules that Weft's program, NumPy or a policy may import, each of which tells that it ran.
+TEST_F(PythonPolicies, NothingOfTheWorkingFolderStandsInForAModule) {
+  const WorkingFolder here;
+  const std::vector<std::string> modules = {"json",   "mmap",   "types",      "traceback", "importlib", "ctypes",
+                                            "signal", "random", "statistics", "numpy",     "weft",      "typing"};
+  for (const std::string& module : modules) {
+    here.folder.write(module + ".py", fmt::format("open('{}.ran', 'w')\n", module));
+  }
+  here.folder.write("beside.py", "WORD = 'beside'\n");
+  here.folder.write("mine.py",
+                    "import json, random, statistics\nimport numpy\nfrom weft import Order\nfrom beside import WORD\n"
+                    "def mine(problem):\n"
+                    "    return Order(range(len(problem)), reasons=[json.dumps(WORD)] * len(problem))\n");
+  const auto graph = testing::summed_step();
+  EXPECT_EQ(testing::order_of(*of_file("longest_way"), *graph).sequence.size(), graph->tasks().size());
+  const plan::Order order = testing::order_of(*python_policy("mine.py", "mine"), *graph);
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text, "\"beside\"");
+  for (const std::string& module : modules) {
+    EXPECT_FALSE(std::filesystem::exists(here.folder.path(module + ".ran"))) << module;
+  }
+}
+
+TEST_F(PythonPolicies, RunWithTheInterpreterThatIsGiven) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path own = folder.write(
+      "python", fmt::format("#!/bin/sh\necho asked >> '{}'\nexec python3 \"$@\"\n", folder.path("asked").string()));
+  std::filesystem::permissions(own, std::filesystem::perms::owner_all);
+  const auto graph = testing::summed_step();
+  EXPECT_EQ(testing::order_of(*python_policy(kFile, "longest_way", own.string()), *graph).sequence.size(),
+            graph->tasks().size());
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("asked")), "asked\n");
+  EXPECT_THROW(testing::order_of(*python_policy(kFile, "longest_way", folder.path("none").string()), *graph),
+               UserError);
 }
 
 }  // namespace

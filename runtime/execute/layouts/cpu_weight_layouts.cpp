@@ -1,4 +1,4 @@
-#include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/execute/layouts/cpu_weight_layouts.h"
 
 #include <fmt/format.h>
 

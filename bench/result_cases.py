@@ -422,8 +422,8 @@ def all_cases():
 
 
 def write_inputs(weft, folder, cases=None):
-    """Files that both programs read. `weft` makes files once that come from measuring or from an older run: those that
-    `cases` read, or all."""
+    """Files that both programs read. `weft` makes files once that come from measuring or from an older run; of these only
+    the files that `cases` read, or all without `cases`."""
     words_read = [word for case in cases or all_cases() for command in case.commands for word in command.words]
     folder.mkdir(parents=True)
     words = ["warp", "and", "weft", "of", "a", "loom", "hold", "the", "yarn", "that", "threads", "cross"]

@@ -129,8 +129,8 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& gri
   return std::nullopt;
 }
 
-// The fitting grid of `ranks` ranks whose axes are nearest, of those that divide `batch` sequences if there are any.
-// There always is a fitting one: pure data parallelism fits every model.
+// The grid of `ranks` ranks that fits the model and whose axes are nearest. Grids that divide `batch` sequences come
+// first. There always is a grid that fits: pure data parallelism does.
 graph::Grid nearest_grid(const ModelConfig& model, const graph::Grid& wanted, std::int64_t ranks, std::int64_t batch) {
   const std::int64_t pipe = ranks % wanted.pipe == 0 && wanted.pipe <= model.layers ? wanted.pipe : 1;
   std::vector<graph::Grid> grids = fitting_grids(model, ranks / pipe);

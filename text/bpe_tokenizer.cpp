@@ -81,7 +81,7 @@ class BpeTokenizer : public Tokenizer {
  private:
   /// `place`: of the whole.
   static TextPlace place_of(std::string_view part, std::string_view whole, TextPlace place) {
-    return part.data() == whole.data() ? place : TextPlace::behind_token;
+    return part.data() == whole.data() ? place : TextPlace::after_token;
   }
 
   void encode_plain(std::string_view text, TextPlace place, bool special, BpeModel::Scratch& scratch,

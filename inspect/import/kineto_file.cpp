@@ -314,7 +314,7 @@ void read_distributed_info(JsonPull& in, TraceOutline& out) {
   if (in.next_byte() != '{') return in.skip();
   in.open_object();
   for (std::string_view key; in.next_key(key);) {
-    // What is no number tells nothing.
+    // A value that is no number is ignored.
     const auto number = [&](const char* member, std::int64_t& of, std::int64_t least) {
       const auto found = number_in<std::int64_t>(scalar(in));
       if (!found) return;

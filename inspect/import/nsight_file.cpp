@@ -58,7 +58,8 @@ class Database {
   static int is_late(void* self) {
     return std::chrono::steady_clock::now() - static_cast<Database*>(self)->opened_at_ > kMostTimeOfReading ? 1 : 0;
   }
-  /// What these stand for is computed, maybe without an end, by what the file's author wrote; exports have none.
+  /// Refuses views, triggers, virtual tables and generated columns: the file's author wrote their code, which may never
+  /// end. Exports have none of them.
   void refuse_code() const {
     sqlite3_stmt* found = nullptr;
     const char* const query =

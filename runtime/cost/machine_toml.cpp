@@ -238,7 +238,7 @@ void check_item(const DocumentValue& given, const char* key, const Machine& mach
     given.refuse(fmt::format("is about what {}[{}] is", key, same - before.begin()), "each once");
   if (group.ranks < 2) given["ranks"].refuse("2 ranks or more: a group of one sends nothing");
   if ((group.ranks - 1) * group.stride >= machine.devices_per_node) {
-    given.refuse(fmt::format("has a member {} ranks behind its first", (group.ranks - 1) * group.stride),
+    given.refuse(fmt::format("has a member {} ranks after its first", (group.ranks - 1) * group.stride),
                  fmt::format("members on one node, of devices-per-node = {}", machine.devices_per_node));
   }
 }

@@ -1,5 +1,5 @@
-// Runs that are killed at any time, go on and are killed again: what they leave in the end is, bit by bit, what a run
-// that nobody stopped leaves.
+// A run is killed at any time, goes on and is killed again. In the end its files are bit by bit those of a run that
+// nobody stopped.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -41,7 +41,7 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
-/// What a run has left.
+/// The files of a run at its end.
 struct Left {
   std::vector<std::string> checkpoints;      // by name
   std::map<std::string, std::string> files;  // of the last one: checksums of its tensors

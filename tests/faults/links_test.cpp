@@ -30,7 +30,8 @@ class PlantedLinks : public ::testing::Test {
     ASSERT_EQ(first.wait().exit_code, 0) << first.errors();
     fs::rename(folder_.path("run"), folder_.path("template"));
   }
-  /// What lies outside of the run: a file, a folder like one of checkpoints, and one like TensorBoard's.
+  /// Writes things outside of the run, which it must leave alone: a file, a folder like one of checkpoints, and one
+  /// like TensorBoard's.
   void write_precious() const {
     fs::remove_all(folder_.path("precious"));
     folder_.write("precious/file", "precious\n");

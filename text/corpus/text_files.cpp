@@ -263,7 +263,7 @@ class PieceEncoder {
   void start() {
     text_.clear(), joint_.clear();
     text_begin_ = joint_begin_ = ids_.size();
-    place_ = TextPlace::behind_token;
+    place_ = TextPlace::after_token;
   }
 
   const ParallelEncode& work_;

@@ -81,7 +81,7 @@ class Cutting {
  public:
   struct Piece {
     std::string_view text;
-    TextPlace place = TextPlace::behind_token;
+    TextPlace place = TextPlace::after_token;
   };
 
   Cutting(std::string_view text, TextPlace place) : pieces_{{text, place}} {}
@@ -138,7 +138,7 @@ class Cutting {
 
   void add(const Piece& whole, std::string_view text) {
     const bool first = text.data() == whole.text.data();
-    if (!text.empty()) pieces_.push_back({text, first ? whole.place : TextPlace::behind_token});
+    if (!text.empty()) pieces_.push_back({text, first ? whole.place : TextPlace::after_token});
   }
   void add_all(const Piece& whole, const std::vector<Part>& parts) {
     for (const Part& part : parts) {

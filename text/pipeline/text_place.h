@@ -7,9 +7,9 @@ namespace weft::text {
 
 /// What stands before a text.
 enum class TextPlace : std::uint8_t {
-  begins,        // nothing
-  behind_token,  // a special token, behind which a tokenizer's files tell whether a blank is put
-  continues      // text that it goes on from: no blank is put
+  begins,       // nothing
+  after_token,  // a special token: the tokenizer's files tell whether a blank follows it
+  continues     // text that it goes on from: no blank is put
 };
 
 }  // namespace weft::text

@@ -1,5 +1,5 @@
 // Each part of an expression is read by the rules of its flavour and written so that PCRE2 can't take it otherwise:
-// classes by their properties, characters by their numbers. What isn't read here is refused.
+// classes by their properties, characters by their numbers. Other constructs are refused.
 #include "text/split/regex_syntax.h"
 
 #include <fmt/format.h>
@@ -95,7 +95,7 @@ bool is_ascii_digit(std::uint32_t code) {
   return code >= '0' && code <= '9';
 }
 
-/// What a set of brackets holds: characters of its text, or those that aren't in one of the others.
+/// The content of a set of brackets: characters of its text, or those that aren't in one of the others.
 struct RegexSet {
   std::string inside;
   std::vector<std::string> outside;
@@ -176,7 +176,7 @@ class Translation {
     letter_ = 0;
     out_ += text;
   }
-  /// What takes no characters, and can't be repeated.
+  /// Constructs that take no characters, and can't be repeated.
   void add_border(std::string_view text) {
     add_atom(text);
     atom_ = kNone;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What could take an output's place under a name that means another form.
+/// The command that writes files with such an ending, for the fix of a refusal.
 std::string_view writer_of(std::string_view ending) {
   if (ending == ".html") return "; `weft report` writes pages";
   if (ending == ".svg" || ending == ".png") return "; --svg, `weft timeline` and `weft graph` draw";

@@ -62,7 +62,7 @@ TEST(JointPieces, HaveTheIdsAndMarksOfTheWholeText) {
   EXPECT_GE(cut, 7U);
 }
 
-// What `generate` continues is what the line begins with.
+// The prompt of `generate` has the ids with which the trained line begins.
 TEST(JointPieces, BeginWithThePromptAlone) {
   const auto golden = nlohmann::json::parse(
       testing::TemporaryFolder::read(WEFT_SOURCE_DIR "/tests/reference/golden/joint_pieces.json"));

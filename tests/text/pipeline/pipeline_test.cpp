@@ -53,9 +53,9 @@ TEST(PreTokenizer, MetaspaceBeginsWords) {
   EXPECT_EQ(words_of(Metaspace{}, "a b  c"), "[" + b + "a][" + b + "b][" + b + "][" + b + "c]");
   EXPECT_EQ(words_of(Metaspace{b, PrefixScheme::never}, "a b"), "[a][" + b + "b]");
   EXPECT_EQ(words_of(Metaspace{b, PrefixScheme::first, false}, "a b"), "[" + b + "a" + b + "b]");
-  EXPECT_EQ(words_of(Metaspace{b, PrefixScheme::first, false}, "a b", TextPlace::behind_token), "[a" + b + "b]");
+  EXPECT_EQ(words_of(Metaspace{b, PrefixScheme::first, false}, "a b", TextPlace::after_token), "[a" + b + "b]");
   EXPECT_EQ(words_of(Metaspace{}, " a"), "[" + b + "a]");
-  EXPECT_EQ(words_of(Metaspace{}, "a b", TextPlace::behind_token), "[" + b + "a][" + b + "b]");
+  EXPECT_EQ(words_of(Metaspace{}, "a b", TextPlace::after_token), "[" + b + "a][" + b + "b]");
 }
 
 TEST(PreTokenizer, PutsNoBlankBeforeATextThatContinues) {

@@ -39,7 +39,7 @@ TextWords page_lines(const std::string& text) {
 /// Stands for further lines, or within a line for further text.
 constexpr std::string_view kFurther = "…";
 
-/// What a page may say differently than a command prints.
+/// The figures in which a page may differ from the command.
 enum class Figures : std::uint8_t {
   exact,
   some,  // columns are left out, such as the milliseconds that planning took
@@ -103,7 +103,8 @@ bool same_word(const std::string& said, const std::string& printed, Figures figu
   return x == y;
 }
 
-/// What `printed` lacks of `said`, "" if nothing. The words are beside each other except for "…", wherever lines end.
+/// The words of `said` that `printed` lacks, "" if it has all. The words are beside each other except for "…", wherever
+/// lines end.
 std::string lacks_of(const std::string& said, const std::string& printed, Figures figures) {
   const TextWords wanted = output_words(said, figures), given = output_words(printed, figures);
   std::size_t at = 0;

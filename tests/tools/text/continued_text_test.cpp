@@ -16,7 +16,7 @@ class ContinuedText : public testing::WeftFolder {
  protected:
   using Ids = std::vector<std::int32_t>;
 
-  /// What the likeliest tokens make of a prompt.
+  /// A prompt continued by the likeliest tokens.
   nlohmann::json continued(const std::string& model, const std::string& prompt, int tokens) const {
     return object_of(
         {"generate", model, "--prompt", prompt, "--max-tokens", std::to_string(tokens), "--temperature", "0"});

@@ -450,7 +450,7 @@ Tokens expected_starts(std::span<const std::int32_t> tokens, std::size_t seq_len
   return starts;
 }
 
-/// `starts` of sequences of 8 tokens up to each one's padding; behind it no start is earlier.
+/// `starts` of sequences of 8 tokens up to each one's padding; in the padding no start is earlier.
 void expect_starts(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
                    std::span<const std::int32_t> starts) {
   for (std::size_t first = 0; first < tokens.size(); first += 8) {

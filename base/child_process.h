@@ -36,6 +36,8 @@ class ChildProcess {
   /// False if the child no longer reads, or doesn't until the deadline.
   bool write_line(std::string_view line);
   End why() const { return end_; }
+  /// Another moment at which the child is ended.
+  void set_deadline(Clock::time_point deadline) { deadline_ = deadline; }
   /// Ends the child's process group at once, and waits for its end. Returns the child's exit code, or −signal.
   int stop() noexcept;
 

@@ -206,6 +206,8 @@ class Cases {
     shapes("gelu_backward", 3072, [](auto rows, auto cols) { return graph::GeluBackward{rows * cols}; },
            {.in_place = {{"dx", "dy"}}});
     shapes("swiglu_forward", 2048, [](auto rows, auto cols) { return graph::SwiGluForward{rows, cols}; });
+    shapes("geglu_forward", 2048, [](auto rows, auto cols) { return graph::GeGluForward{rows, cols}; });
+    shapes("geglu_backward", 2048, [](auto rows, auto cols) { return graph::GeGluBackward{rows, cols}; });
     shapes("swiglu_backward", 2048, [](auto rows, auto cols) { return graph::SwiGluBackward{rows, cols}; });
     for (bool residual : {false, true}) {
       shapes(residual ? "dropout_residual" : "dropout", 768,
@@ -247,7 +249,7 @@ class Cases {
            {.integers = {1}, .cost = all_of("out", "out")});
     shapes("put_columns", 768,
            [](auto rows, auto cols) {
-             return graph::PutColumns{rows, cols, 2, 1};
+             return graph::PutColumns{{rows, cols, 2, 1}};
            },
            {.integers = {1}});
     plain_shapes("transpose", 768, [this](auto rows, auto cols) {

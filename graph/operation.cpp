@@ -18,16 +18,19 @@ requires is_alternative_of<Op, OperationVariant>
 
 namespace {
 
-// Never called: it instantiates the constructor for every operation.
 template <class... Ops>
 void construct_each(const std::variant<Ops...>& /*of_all*/) {
   (static_cast<void>(Operation(Ops{})), ...);
 }
-[[maybe_unused]] void instantiate_constructors() {
-  construct_each(OperationVariant());
-}
 
 }  // namespace
+
+// Never called: it instantiates the constructor for every operation. Other files could call it, so that no compiler
+// leaves it out.
+void instantiate_constructors();
+void instantiate_constructors() {
+  construct_each(OperationVariant());
+}
 
 std::string_view to_string(Channel channel) {
   static constexpr auto kNames =

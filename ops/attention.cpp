@@ -7,15 +7,10 @@
 
 #include "ops/collectives.h"
 #include "ops/lower.h"
+#include "ops/query_key_norms.h"
 
 namespace weft::ops {
 namespace {
-
-// Queries, keys and values of the rank's own heads: windows of one tensor, or of one tensor for q and another for k |
-// v.
-struct Heads {
-  graph::View q, k, v;
-};
 
 Heads heads_in(const Lowering& low, graph::TensorId q_tensor, graph::TensorId kv_tensor) {
   const LocalHeads local = local_heads(low.model(), low.grid());
@@ -28,87 +23,47 @@ graph::TensorId position_state(Lowering& low) {
   return low.named(names::kPosition, DType::i64, {1}, graph::Role::scalar);
 }
 
-void rotate(Lowering& low, std::string_view what, const graph::View& view, std::int64_t heads,
-            const Sequences& sequences, bool inverse) {
+// The positions of a layer's tokens.
+struct Rotation {
+  const Sequences& sequences;
+  std::int64_t layer;
+};
+
+void rotate(Lowering& low, std::string_view what, const graph::View& view, std::int64_t heads, const Rotation& rotation,
+            bool inverse) {
   const ModelConfig& model = low.model();
+  const Sequences& sequences = rotation.sequences;
   const bool has_offset = sequences.mode == Sequences::Mode::decode;
   graph::Rope rope{sequences.batch * sequences.seq_len, heads, model.head_dim(), sequences.seq_len};
-  rope.theta = model.rope_theta;
-  rope.scaling_factor = model.rope_scaling_factor;
-  rope.low_freq_factor = model.rope_low_freq_factor;
-  rope.high_freq_factor = model.rope_high_freq_factor;
-  rope.original_context = model.rope_original_context;
+  if (model.rope_local_theta != 0.0F && model.window_of(rotation.layer) > 0) {
+    rope.theta = model.rope_local_theta;
+  } else {
+    rope.theta = model.rope_theta;
+    rope.scaling_factor = model.rope_scaling_factor;
+    rope.low_freq_factor = model.rope_low_freq_factor;
+    rope.high_freq_factor = model.rope_high_freq_factor;
+    rope.original_context = model.rope_original_context;
+    rope.scaling = model.rope_scaling;
+    if (model.rotary_factor() != 1.0F) rope.attention_factor = model.rotary_factor();
+    rope.fractional = model.rope_scaling == RopeKind::yarn && !model.rope_truncate;
+  }
   rope.inverse = inverse;
   rope.has_offset = has_offset;
-  rope.scaling = model.rope_scaling;
-  if (model.rotary_factor() != 1.0F) rope.attention_factor = model.rotary_factor();
-  rope.fractional = model.rope_scaling == RopeKind::yarn && !model.rope_truncate;
   low.emit(what, rope,
            {{"x", graph::read_write(view)},
             {"position", graph::access_if(has_offset, [&] { return low.read(position_state(low)); })}});
 }
 
 // One task rotates queries and keys if they are adjacent columns.
-void rotate(Lowering& low, const std::string& what, const Heads& heads, const Sequences& sequences, bool inverse) {
+void rotate(Lowering& low, const std::string& what, const Heads& heads, const Rotation& rotation, bool inverse) {
   const LocalHeads local = local_heads(low.model(), low.grid());
   if (heads.q.tensor == heads.k.tensor) {
     const std::int64_t both = local.heads + local.kv_heads;
-    rotate(low, what, low.columns(heads.q.tensor, 0, both * low.model().head_dim()), both, sequences, inverse);
+    rotate(low, what, low.columns(heads.q.tensor, 0, both * low.model().head_dim()), both, rotation, inverse);
     return;
   }
-  rotate(low, what + ".q", heads.q, local.heads, sequences, inverse);
-  rotate(low, what + ".k", heads.k, local.kv_heads, sequences, inverse);
-}
-
-// Queries and keys normalised head by head, beside the ones that the norms have read.
-struct HeadNorms {
-  Parameter *q_weight = nullptr, *k_weight = nullptr;
-  graph::TensorId q_rstd, k_rstd;
-  Heads normed;  // q and k are adjacent columns of a tensor of their own
-};
-
-// q | k of the rank's heads, in one tensor.
-Heads beside(Lowering& low, std::string_view name, const Heads& heads, std::int64_t rows) {
-  const graph::TensorId both = low.activation(name, rows, heads.q.cols + heads.k.cols);
-  return {low.columns(both, 0, heads.q.cols), low.columns(both, heads.q.cols, heads.k.cols), heads.v};
-}
-
-HeadNorms normalize_heads(Lowering& low, const Heads& in, std::int64_t rows, std::int64_t layer) {
-  const LocalHeads local = local_heads(low.model(), low.grid());
-  HeadNorms norms;
-  norms.normed = beside(low, "qk", in, rows);
-  const auto emit = [&](const char* name, std::int64_t heads, const graph::View& x, const graph::View& y,
-                        Parameter*& weight, graph::TensorId& rstd) {
-    weight = &low.parameter(fmt::format("L{}.attn.{}.weight", layer, name));
-    rstd = low.scratch(fmt::format("{}.rstd", name), DType::f32, {rows * heads}, graph::Role::activation);
-    low.emit(name, graph::HeadNormForward{rows, heads, low.model().head_dim(), low.model().norm_eps},
-             {{"x", graph::read(x)},
-              {"weight", low.read(weight->tensor)},
-              {"y", graph::write(y)},
-              {"rstd", low.write(rstd)}});
-  };
-  emit("q_norm", local.heads, in.q, norms.normed.q, norms.q_weight, norms.q_rstd);
-  emit("k_norm", local.kv_heads, in.k, norms.normed.k, norms.k_weight, norms.k_rstd);
-  return norms;
-}
-
-// The norms' adjoint: `dnormed` are the gradients of normalised queries and keys, `grad` the gradients of `in`.
-void differentiate_norms(Lowering& low, const HeadNorms& norms, const Heads& in, const Heads& dnormed,
-                         const Heads& grad, std::int64_t rows) {
-  const LocalHeads local = local_heads(low.model(), low.grid());
-  const auto emit = [&](const char* name, std::int64_t heads, const graph::View& x, const graph::View& dy,
-                        const graph::View& dx, Parameter& weight, graph::TensorId rstd) {
-    const auto dw = low.gradient_slot(weight);
-    low.emit(name, graph::HeadNormBackward{rows, heads, low.model().head_dim(), dw.accumulate},
-             {{"x", graph::read(x)},
-              {"weight", low.read(weight.tensor)},
-              {"rstd", low.read(rstd)},
-              {"dy", graph::read(dy)},
-              {"dx", graph::write(dx)},
-              {"dweight", low.result(dw)}});
-  };
-  emit("q_norm_dx", local.heads, in.q, dnormed.q, grad.q, *norms.q_weight, norms.q_rstd);
-  emit("k_norm_dx", local.kv_heads, in.k, dnormed.k, grad.k, *norms.k_weight, norms.k_rstd);
+  rotate(low, what + ".q", heads.q, local.heads, rotation, inverse);
+  rotate(low, what + ".k", heads.k, local.kv_heads, rotation, inverse);
 }
 
 // For key and value heads that several ranks of x share: this rank's copy k | v of its head, taken from the heads of
@@ -132,7 +87,7 @@ Value take_shared_head(Lowering& low, const Value& all) {
     const graph::TensorId dall = l.activation("dkv_shared", rows, 2 * windows * size), down = l.gradient(own);
     for (std::int64_t i = 0; i < 2; ++i) {
       l.emit("put_d" + names[static_cast<std::size_t>(i)],
-             graph::PutColumns{rows, size, windows, local.ranks_per_kv_head},
+             graph::PutColumns{{rows, size, windows, local.ranks_per_kv_head}},
              {{"x", graph::read(half(l, down, i, size))},
               {"coordinate", coordinate(l, graph::Axis::x)},
               {"out", graph::write(half(l, dall, i, windows * size))}});
@@ -158,12 +113,14 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
   const std::int64_t batch = sequences.batch, seq = sequences.seq_len, rows = qkv.front().rows;
   const std::int64_t heads = local.heads, kv_heads = local.kv_heads, head_dim = model.head_dim();
   const std::int64_t window = model.window_of(layer);
-  const bool rotary = model.family == Family::llama;
+  const float scale = model.attention_scale;
+  const bool rotary = model.rotates(layer);
   const Value queries = qkv.front(), keys = local.kv_shared ? take_shared_head(low, qkv.back()) : queries;
   const Heads projected = heads_in(low, queries.tensor, keys.tensor);
-  const HeadNorms norms = model.qk_norm ? normalize_heads(low, projected, rows, layer) : HeadNorms{};
-  const Heads in = model.qk_norm ? norms.normed : projected;
-  if (rotary) rotate(low, "rope", in, sequences, false);
+  const bool normed = model.query_key_norm() != QueryKeyNorm::none;
+  const QueryKeyNorms norms = normed ? normalize(low, projected, rows, layer) : QueryKeyNorms{};
+  const Heads in = normed ? norms.normed : projected;
+  if (rotary) rotate(low, "rope", in, {sequences, layer}, false);
 
   const Value out{low.activation("out", rows, heads * head_dim), rows, heads * head_dim};
   if (sequences.mode != Sequences::Mode::training) {
@@ -174,7 +131,7 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
     };
     const graph::TensorId k_cache = cache("k_cache"), v_cache = cache("v_cache");
     if (sequences.mode == Sequences::Mode::decode) {
-      low.emit("attention", graph::AttentionDecode{batch, heads, kv_heads, head_dim, model.context, window},
+      low.emit("attention", graph::AttentionDecode{batch, heads, kv_heads, head_dim, model.context, window, scale},
                {{"q", graph::read(in.q)},
                 {"k", graph::read(in.k)},
                 {"v", graph::read(in.v)},
@@ -193,20 +150,20 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
   const graph::TensorId log_sum_exp = low.scratch("lse", DType::f32, {batch * heads * seq}, graph::Role::activation);
   const bool documents = sequences.document_starts.has_value();
   const auto document_starts = [=] { return graph::read(*sequences.document_starts); };
-  low.emit("attention", graph::AttentionForward{batch, seq, heads, kv_heads, head_dim, window, documents},
+  low.emit("attention", graph::AttentionForward{batch, seq, heads, kv_heads, head_dim, window, documents, scale},
            {{"q", graph::read(in.q)},
             {"k", graph::read(in.k)},
             {"v", graph::read(in.v)},
             {"document_starts", graph::access_if(documents, document_starts)},
             {"out", low.write(out.tensor)},
             {"log_sum_exp", low.write(log_sum_exp)}});
-  low.record({norms.q_weight, norms.k_weight}, [=](Lowering& l) {
-    const bool packed = queries.tensor == keys.tensor, normed = norms.q_weight != nullptr;
+  low.record({norms.q.weight, norms.k.weight}, [=](Lowering& l) {
+    const bool packed = queries.tensor == keys.tensor;
     const graph::TensorId dq = l.activation(packed ? "dqkv" : "dq", rows, queries.cols);
     const graph::TensorId dkv = packed ? dq : l.activation("dkv", rows, keys.cols);
     const Heads projected_grad = heads_in(l, dq, dkv);
     const Heads grad = normed ? beside(l, "dqk", projected_grad, rows) : projected_grad;
-    l.emit("attention_dqkv", graph::AttentionBackward{batch, seq, heads, kv_heads, head_dim, window, documents},
+    l.emit("attention_dqkv", graph::AttentionBackward{batch, seq, heads, kv_heads, head_dim, window, documents, scale},
            {{"q", graph::read(in.q)},
             {"k", graph::read(in.k)},
             {"v", graph::read(in.v)},
@@ -217,8 +174,8 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
             {"dq", graph::write(grad.q)},
             {"dk", graph::write(grad.k)},
             {"dv", graph::write(grad.v)}});
-    if (rotary) rotate(l, "rope_dqkv", grad, sequences, true);
-    if (normed) differentiate_norms(l, norms, projected, grad, projected_grad, rows);
+    if (rotary) rotate(l, "rope_dqkv", grad, {sequences, layer}, true);
+    if (normed) differentiate(l, norms, projected, grad, projected_grad, rows);
     l.add_gradient(queries, dq);
     if (!packed) l.add_gradient(keys, dkv);
   });

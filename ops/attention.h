@@ -26,8 +26,8 @@ struct Sequences {
 std::vector<LinearOutput> qkv_outputs(const ModelConfig& model, const graph::Grid& grid);
 
 /// `qkv` is the result of linear() with qkv_outputs(). Returns [batch·seq_len, heads·head_dim] for the rank's heads.
-/// In llama, queries and keys are first normalised, if the model does so, and rotated in place. The caches and the
-/// window belong to `layer`.
+/// Queries and keys are first normalised and rotated in place, where the model does so in `layer`, which also has the
+/// window and the caches.
 Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& sequences, std::int64_t layer);
 
 }  // namespace weft::ops

@@ -29,7 +29,7 @@ graph::Channel channel_of(graph::Axis axis) {
 }
 
 graph::Access coordinate(Lowering& low, CoordinateIndex index) {
-  const std::int64_t count = low.model().qk_norm ? 11 : 10;
+  const std::int64_t count = low.model().query_key_norm() != QueryKeyNorm::none ? 11 : 10;
   const graph::TensorId all = low.named(names::kCoordinates, DType::i64, {count}, graph::Role::scalar);
   return graph::read(low.elements(all, static_cast<std::int64_t>(index), 1));
 }

@@ -1,5 +1,7 @@
 #include "ops/layers.h"
 
+#include <fmt/format.h>
+
 #include "ops/collectives.h"
 #include "ops/lower.h"
 
@@ -7,7 +9,7 @@ namespace weft::ops {
 
 Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64_t seq_len, bool at_position) {
   const ModelConfig& model = low.model();
-  const bool learned = model.family == Family::gpt2;
+  const bool learned = model.parts().learned_positions;
   const bool sharded = low.grid().y > 1;
   Parameter& wte = low.parameter("wte.weight");
   Parameter* wpe = learned ? &low.parameter("wpe.weight") : nullptr;
@@ -47,6 +49,7 @@ namespace {
 
 template <bool kCentered>
 Value norm_of_whole_rows(Lowering& low, Value x, Parameter& weight, Parameter* bias) {
+  const graph::TensorId factor = used_weight(low, weight, "norm");
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
   const auto per_row = [&](std::string_view name) {
     return low.scratch(name, DType::f32, {x.rows}, graph::Role::activation);
@@ -54,7 +57,7 @@ Value norm_of_whole_rows(Lowering& low, Value x, Parameter& weight, Parameter* b
   const graph::TensorId mean = kCentered ? per_row("mean") : graph::TensorId(), rstd = per_row("rstd");
   low.emit("norm", graph::NormForward<kCentered>{x.rows, x.cols, low.model().norm_eps},
            {{"x", low.read(x.tensor)},
-            {"weight", low.read(weight.tensor)},
+            {"weight", low.read(factor)},
             {"bias", graph::access_if(kCentered, [&] { return low.read(bias->tensor); })},
             {"y", low.write(y.tensor)},
             {"mean", graph::access_if(kCentered, [&] { return low.write(mean); })},
@@ -65,7 +68,7 @@ Value norm_of_whole_rows(Lowering& low, Value x, Parameter& weight, Parameter* b
     const auto dw = l.gradient_slot(weight);
     l.emit("norm_dx", graph::NormBackward<kCentered>{x.rows, x.cols, residual.has_value(), dw.accumulate},
            {{"x", l.read(x.tensor)},
-            {"weight", l.read(weight.tensor)},
+            {"weight", l.read(factor)},
             {"mean", graph::access_if(kCentered, [&] { return l.read(mean); })},
             {"rstd", l.read(rstd)},
             {"dy", l.read(l.gradient(y))},
@@ -80,6 +83,7 @@ Value norm_of_whole_rows(Lowering& low, Value x, Parameter& weight, Parameter* b
 
 // Norm of rows whose columns are sharded over x: the ranks exchange each row's statistics, forward and backward.
 Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) {
+  const graph::TensorId factor = used_weight(low, weight, "norm");
   const bool centered = bias != nullptr;
   const std::int64_t parts = low.grid().x, width = centered ? 2 : 1;
   const auto per_row = [&](Lowering& l, std::string_view name) {
@@ -95,7 +99,7 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
   const graph::TensorId rstd = per_row(low, "rstd");
   low.emit("norm", graph::NormForwardOfParts{x.rows, x.cols, parts, low.model().norm_eps, centered},
            {{"x", low.read(x.tensor)},
-            {"weight", low.read(weight.tensor)},
+            {"weight", low.read(factor)},
             {"bias", graph::access_if(centered, [&] { return low.read(bias->tensor); })},
             {"statistics", low.read(all)},
             {"y", low.write(y.tensor)},
@@ -108,7 +112,7 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
     const auto saved_mean = graph::access_if(centered, [&] { return l.read(mean); });
     l.emit("norm_sums", graph::NormBackwardSums{x.rows, x.cols, centered},
            {{"x", l.read(x.tensor)},
-            {"weight", l.read(weight.tensor)},
+            {"weight", l.read(factor)},
             {"mean", saved_mean},
             {"rstd", l.read(rstd)},
             {"dy", l.read(dy)},
@@ -120,7 +124,7 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
     const auto dw = l.gradient_slot(weight);
     l.emit("norm_dx", graph::NormBackwardOfParts{x.rows, x.cols, parts, centered, residual.has_value(), dw.accumulate},
            {{"x", l.read(x.tensor)},
-            {"weight", l.read(weight.tensor)},
+            {"weight", l.read(factor)},
             {"mean", saved_mean},
             {"rstd", l.read(rstd)},
             {"dy", l.read(dy)},
@@ -136,9 +140,18 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
 
 }  // namespace
 
+graph::TensorId used_weight(Lowering& low, const Parameter& weight, std::string_view norm_name) {
+  if (low.model().parts().norm != NormForm::rms_of_one_plus) return weight.tensor;
+  const std::int64_t cols = weight.shard->cols;
+  const graph::TensorId sum = low.activation(fmt::format("{}.one_plus", norm_name), 1, cols);
+  low.emit(fmt::format("{}_one_plus", norm_name), graph::AddConstant{cols, 1.0F},
+           {{"x", low.read(weight.tensor)}, {"out", low.write(sum)}});
+  return sum;
+}
+
 Value norm(Lowering& low, Value x, const std::string& name) {
   Parameter& weight = low.parameter(name + ".weight");
-  Parameter* bias = low.model().family == Family::llama ? nullptr : &low.parameter(name + ".bias");
+  Parameter* bias = low.model().parts().centered() ? &low.parameter(name + ".bias") : nullptr;
   if (low.grid().x > 1) return norm_of_parts(low, x, weight, bias);
   return bias == nullptr ? norm_of_whole_rows<false>(low, x, weight, bias)
                          : norm_of_whole_rows<true>(low, x, weight, bias);
@@ -174,6 +187,8 @@ graph::TensorId dropped_gradient(Lowering& low, graph::TensorId dy, std::int64_t
 
 }  // namespace
 
+namespace {
+
 Value gelu(Lowering& low, Value x) {
   const std::int64_t n = x.rows * x.cols;
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
@@ -187,16 +202,44 @@ Value gelu(Lowering& low, Value x) {
   return y;
 }
 
-Value swiglu(Lowering& low, Value x) {
+template <bool kGelu>
+Value gated(Lowering& low, Value x) {
   const std::int64_t cols = x.cols / 2;
+  const std::string name(graph::GatedForward<kGelu>::kind);
   const Value y{low.activation("out", x.rows, cols), x.rows, cols};
-  low.emit("swiglu", graph::SwiGluForward{x.rows, cols}, {{"x", low.read(x.tensor)}, {"y", low.write(y.tensor)}});
+  low.emit(name, graph::GatedForward<kGelu>{x.rows, cols}, {{"x", low.read(x.tensor)}, {"y", low.write(y.tensor)}});
   low.record({}, [=](Lowering& l) {
     const graph::TensorId dx = l.activation("dx", x.rows, x.cols);
-    l.emit("swiglu_dx", graph::SwiGluBackward{x.rows, cols},
+    l.emit(name + "_dx", graph::GatedBackward<kGelu>{x.rows, cols},
            {{"x", l.read(x.tensor)}, {"dy", l.read(l.gradient(y))}, {"dx", l.write(dx)}});
     l.add_gradient(x, dx);
   });
+  return y;
+}
+
+}  // namespace
+
+Value activation(Lowering& low, Value x) {
+  switch (low.model().parts().activation) {
+    case Activation::gelu:
+      return gelu(low, x);
+    case Activation::swiglu:
+      return gated<false>(low, x);
+    case Activation::geglu:
+      break;
+  }
+  return gated<true>(low, x);
+}
+
+Value scaled(Lowering& low, Value x, float factor) {
+  if (factor == 1.0F) return x;
+  const auto multiply = [=](Lowering& l, std::string_view what, graph::TensorId from) {
+    const graph::TensorId to = l.activation(what, x.rows, x.cols);
+    l.emit(what, graph::Scale{x.rows * x.cols, factor}, {{"x", l.read(from)}, {"out", l.write(to)}});
+    return to;
+  };
+  const Value y{multiply(low, "scale", x.tensor), x.rows, x.cols};
+  low.record({}, [=](Lowering& l) { l.add_gradient(x, multiply(l, "scale_dx", l.gradient(y))); });
   return y;
 }
 

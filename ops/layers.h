@@ -13,11 +13,15 @@ Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64
 /// The adjoint's task also adds the gradient that x already has from its residual branch.
 Value norm(Lowering& low, Value x, const std::string& name);
 
-/// tanh-GELU of x [rows, cols].
-Value gelu(Lowering& low, Value x);
+/// The weight by which a norm multiplies: the parameter, or 1 + it, as the family has it.
+graph::TensorId used_weight(Lowering& low, const Parameter& weight, std::string_view norm_name);
 
-/// silu(gate)·up of x [rows, 2·cols] = [gate | up] → [rows, cols].
-Value swiglu(Lowering& low, Value x);
+/// The family's activation of x: tanh-GELU of [rows, cols], or act(gate)·up of [rows, 2·cols] = [gate | up] → [rows,
+/// cols].
+Value activation(Lowering& low, Value x);
+
+/// factor·x; x itself if the factor is 1.
+Value scaled(Lowering& low, Value x, float factor);
 
 /// The position of a dropout in the run, which determines its random numbers. `row_offset` is the first row of this
 /// micro-batch among the rank's rows of the step.

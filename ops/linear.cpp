@@ -82,10 +82,10 @@ std::vector<AdapterOutput> output_views(const LinearLayout& layout, const std::v
 }
 
 // The input's gradient: for each input block, the sum over output blocks, then over the ranks of out_axis. `dhidden`:
-// of the adapter, if there is one.
+// of each adapter.
 graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const std::vector<graph::TensorId>& dy,
-                               Parameter& weight, bool gathered_input, const Adapter& adapter,
-                               graph::TensorId dhidden) {
+                               Parameter& weight, bool gathered_input, const std::vector<Adapter>& adapters,
+                               const std::vector<graph::TensorId>& dhidden) {
   const std::int64_t rows = layout.rows, cols = layout.in_cols;
   const graph::TensorId matrix = low.weight(weight);
   const graph::TensorId dx = low.activation("dx", layout.in_blocks * rows, cols);
@@ -99,7 +99,9 @@ graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const 
                 {"B", graph::read(weight_view(layout, matrix, block, in))},
                 {"C", Lowering::result(block_view(dx, in, rows, cols), b > 0)}});
     }
-    if (adapter.used()) add_adapter_input_gradient(low, adapter, dhidden, in, block_view(dx, in, rows, cols));
+    for (std::size_t i = 0; i < adapters.size(); ++i) {
+      add_adapter_input_gradient(low, adapters[i], dhidden[i], in, block_view(dx, in, rows, cols));
+    }
   }
   const graph::Channel channel = channel_of(layout.out_axis);
   if (gathered_input)
@@ -174,10 +176,12 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
                 {"coordinate", coordinate(low, layout.in_axis)}});
     }
   }
-  const Adapter adapter = adapter_of(low, weight);
-  graph::TensorId hidden;
-  if (adapter.used()) {
-    hidden = add_adapter(low, adapter, input_views(layout, input), output_views(layout, partial));
+  const std::vector<Adapter> adapters = adapters_of(low, weight);
+  std::vector<Parameter*> trained = {&weight, bias};
+  std::vector<graph::TensorId> hidden;
+  for (const Adapter& adapter : adapters) {
+    trained.insert(trained.end(), {adapter.a, adapter.b});
+    hidden.push_back(add_adapter(low, adapter, input_views(layout, input), output_views(layout, partial)));
   }
   std::vector<Value> values;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
@@ -192,18 +196,22 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
     values.push_back({out, rows, cols});
   }
 
-  low.record({&weight, bias, adapter.a, adapter.b}, [=, &weight](Lowering& l) {
+  low.record(trained, [=, &weight](Lowering& l) {
     std::vector<graph::TensorId> dy;
     for (std::size_t o = 0; o < values.size(); ++o) {
       const std::string suffix = values.size() == 1 ? "" : fmt::format(".{}", o);
       const graph::TensorId gradient = l.gradient(values[o]);
       dy.push_back(outputs[o].scattered ? all_gather(l, "all_gather_dy" + suffix, gradient, reduce_channel) : gradient);
     }
-    graph::TensorId dhidden;
-    if (adapter.used()) dhidden = adapter_gradient(l, adapter, output_views(layout, dy));
-    l.add_gradient(x, input_gradient(l, layout, dy, weight, gathered_input, adapter, dhidden));
-    if (adapter.used()) {
-      add_adapter_weight_gradients(l, adapter, hidden, dhidden, input_views(layout, input), output_views(layout, dy));
+    std::vector<graph::TensorId> dhidden;
+    dhidden.reserve(adapters.size());
+    for (const Adapter& adapter : adapters) {
+      dhidden.push_back(adapter_gradient(l, adapter, output_views(layout, dy)));
+    }
+    l.add_gradient(x, input_gradient(l, layout, dy, weight, gathered_input, adapters, dhidden));
+    for (std::size_t i = 0; i < adapters.size(); ++i) {
+      add_adapter_weight_gradients(l, adapters[i], hidden[i], dhidden[i], input_views(layout, input),
+                                   output_views(layout, dy));
     }
     add_weight_gradients(l, layout, dy, input, weight, bias);
   });

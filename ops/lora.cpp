@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace weft::ops {
 namespace {
@@ -24,12 +25,12 @@ graph::View hidden_view(const Lowering& low, const Adapter& adapter, graph::Tens
   return low.columns(hidden, static_cast<std::int64_t>(stored) * adapter.rank, adapter.rank);
 }
 
-// Calls visit(name, view, row, count, stored) for the columns of each output that one stored tensor holds.
+// Calls visit(name, view, row, count, stored), `row` of B, for the columns of each output that one stored tensor holds.
 template <class Visit>
 void for_each_part(const Adapter& adapter, std::span<const AdapterOutput> outputs, const Visit& visit) {
   std::int64_t number = 0;
   for (const AdapterOutput& output : outputs) {
-    for (const StoredRows& rows : adapter.rows) {
+    for (const AdaptedRows& rows : adapter.rows) {
       const std::int64_t begin = std::max(output.row, rows.begin);
       const std::int64_t end = std::min(output.row + output.view.cols, rows.begin + rows.count);
       if (begin >= end) continue;
@@ -37,7 +38,8 @@ void for_each_part(const Adapter& adapter, std::span<const AdapterOutput> output
       part.offset += begin - output.row;
       part.cols = end - begin;
       const bool only = outputs.size() == 1 && adapter.rows.size() == 1;
-      visit(only ? std::string() : fmt::format(".{}", number), part, begin, end - begin, rows.stored);
+      visit(only ? std::string() : fmt::format(".{}", number), part, begin - rows.begin + rows.b_begin, end - begin,
+            rows.stored);
       ++number;
     }
   }
@@ -55,15 +57,28 @@ graph::TensorId scaled(Lowering& low, const Adapter& adapter, const char* name, 
 
 }  // namespace
 
-Adapter adapter_of(Lowering& low, const Parameter& weight) {
-  if (weight.lora_a == nullptr) return {};
-  const LoraConfig& lora = low.model().lora;
-  return {weight.lora_a, weight.lora_b, lora.rank, lora.scale(), stored_rows(low.model(), *weight.spec, low.grid())};
+std::vector<Adapter> adapters_of(const Lowering& low, const Parameter& weight) {
+  std::vector<Adapter> adapters;
+  for (const AdapterMatrices& matrices : weight.adapters) {
+    const ParameterSpec& b = *matrices.b->spec;
+    const std::string scope = adapters.empty() ? "lora" : fmt::format("lora{}", adapters.size() + 1);
+    Adapter adapter{matrices.a, matrices.b, b.adapter->rank, b.adapter->scale, {}, scope};
+    std::int64_t row = 0;
+    for (const StoredRows& rows : stored_rows(low.model(), *weight.spec, low.grid())) {
+      const auto found = std::ranges::find(b.adapter->rows, weight.spec->stored[rows.stored].row_begin);
+      if (found == b.adapter->rows.end()) continue;
+      const auto stored = static_cast<std::size_t>(found - b.adapter->rows.begin());
+      adapter.rows.push_back({rows.begin, rows.count, stored, row});
+      row += rows.count;
+    }
+    adapters.push_back(std::move(adapter));
+  }
+  return adapters;
 }
 
 graph::TensorId add_adapter(Lowering& low, const Adapter& adapter, std::span<const graph::View> inputs,
                             std::span<const AdapterOutput> outputs) {
-  auto scope = low.enter("lora");
+  auto scope = low.enter(adapter.scope);
   const std::int64_t rows = inputs.front().rows, cols = inputs.front().cols;
   const graph::TensorId product = low.activation("hidden", rows, adapter.width());
   const auto blocks = static_cast<std::int64_t>(inputs.size());
@@ -91,7 +106,7 @@ graph::TensorId add_adapter(Lowering& low, const Adapter& adapter, std::span<con
 }
 
 graph::TensorId adapter_gradient(Lowering& low, const Adapter& adapter, std::span<const AdapterOutput> doutputs) {
-  auto scope = low.enter("lora");
+  auto scope = low.enter(adapter.scope);
   const std::int64_t rows = doutputs.front().view.rows;
   const graph::TensorId product = low.activation("dhidden", rows, adapter.width());
   std::set<std::size_t> begun;
@@ -110,7 +125,7 @@ graph::TensorId adapter_gradient(Lowering& low, const Adapter& adapter, std::spa
 
 void add_adapter_input_gradient(Lowering& low, const Adapter& adapter, graph::TensorId dhidden, std::int64_t in,
                                 const graph::View& dinput) {
-  auto scope = low.enter("lora");
+  auto scope = low.enter(adapter.scope);
   graph::Gemm gemm{dinput.rows, dinput.cols, adapter.width()};
   gemm.accumulate = true;
   low.emit("gemm_dx" + block_name(adapter.a->shard->cols / dinput.cols, in), gemm,
@@ -122,7 +137,7 @@ void add_adapter_input_gradient(Lowering& low, const Adapter& adapter, graph::Te
 void add_adapter_weight_gradients(Lowering& low, const Adapter& adapter, graph::TensorId hidden,
                                   graph::TensorId dhidden, std::span<const graph::View> inputs,
                                   std::span<const AdapterOutput> doutputs) {
-  auto scope = low.enter("lora");
+  auto scope = low.enter(adapter.scope);
   const std::int64_t rows = inputs.front().rows, cols = inputs.front().cols;
   const auto da = low.gradient_slot(*adapter.a), db = low.gradient_slot(*adapter.b);
   const auto blocks = static_cast<std::int64_t>(inputs.size());

@@ -44,17 +44,27 @@ Value named_norm(Lowering& low, Value x, const char* scope_name, const std::stri
   return norm(low, x, parameter);
 }
 
+// The input of a branch, and what it adds to the residual stream: normalised where the family does so.
+Value branch_input(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
+  return low.model().parts().place == NormPlace::after ? x : named_norm(low, x, scope_name, parameter);
+}
+
+Value branch_output(Lowering& low, Value branch, const char* scope_name, const std::string& parameter) {
+  if (low.model().parts().place != NormPlace::before) branch = named_norm(low, branch, scope_name, parameter);
+  return scaled(low, branch, low.model().residual_factor);
+}
+
 Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t layer) {
   auto layer_scope = low.enter_layer(layer);
   const std::string name = fmt::format("L{}.", layer);
-  const Value normed = named_norm(low, x, "norm1", name + "norm1");
+  const Value to_attention = branch_input(low, x, "norm1", name + "norm1");
   Value branch;
   {
     auto scope = low.enter("attn");
     std::vector<Value> qkv;
     {
       auto scope_qkv = low.enter("qkv");
-      qkv = linear(low, normed, low.parameter(name + "attn.qkv.weight"),
+      qkv = linear(low, to_attention, low.parameter(name + "attn.qkv.weight"),
                    bias_of(low, low.model().has_qkv_bias(), name + "attn.qkv"), qkv_outputs(low.model(), low.grid()));
     }
     branch = attention(low, qkv, options.sequences, layer);
@@ -64,23 +74,26 @@ Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t 
       Parameter* bias = bias_of(low, low.model().has_out_bias(), name + "attn.out");
       branch = linear(low, branch, weight, bias, {{weight.shard->rows, false}}, true).front();
     }
+    branch = branch_output(low, branch, "post_norm1", name + "post_norm1");
     x = add_residual(low, x, branch, site(options, 2 * layer + 1));
   }
-  const Value normed_again = named_norm(low, x, "norm2", name + "norm2");
+  const Value to_mlp = branch_input(low, x, "norm2", name + "norm2");
   auto scope = low.enter("mlp");
-  branch = mlp_linear(low, normed_again, "up", name + "mlp.up");
+  branch = mlp_linear(low, to_mlp, "up", name + "mlp.up");
   {
     auto activation_scope = low.enter("act");
-    branch = low.model().family == Family::gpt2 ? gelu(low, branch) : swiglu(low, branch);
+    branch = activation(low, branch);
   }
   branch = mlp_linear(low, branch, "down", name + "mlp.down");
+  branch = branch_output(low, branch, "post_norm2", name + "post_norm2");
   return add_residual(low, x, branch, site(options, 2 * layer + 2));
 }
 
 Value embed(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options) {
   const bool decode = options.sequences.mode == Sequences::Mode::decode;
   auto scope = low.enter("embed");
-  const Value x = embedding(low, tokens, rows, options.sequences.seq_len, decode);
+  const Value rows_of_table = embedding(low, tokens, rows, options.sequences.seq_len, decode);
+  const Value x = scaled(low, rows_of_table, low.model().embedding_scale());
   auto dropout_scope = low.enter("drop");
   return dropout(low, x, site(options, 0));
 }
@@ -132,9 +145,10 @@ void send_output(Lowering& low, std::int64_t stage, const Value& output) {
 /// that these ranks have: an input that another rank makes is received, an output that another rank needs is sent, and
 /// nothing is returned without the last stage.
 ///
-///   gpt2   x += attn.out(attention(qkv(norm1(x))));  x += mlp.down(gelu(mlp.up(norm2(x))))
-///   llama  the same with RMSNorm, RoPE, grouped-query attention and swiglu(gate | up) for gelu; see ModelConfig for
-///          biases, norms of Q and K, and windows
+///   x += post_norm1(attn.out(attention(qkv(norm1(x))))); x += post_norm2(mlp.down(activation(mlp.up(norm2(x)))))
+///
+/// The family's row (ops/family.h) says which of the four norms there are, and what each part computes. Logits are
+/// linear in the last norm's result, so that it is divided by their divisor, which is fewer numbers.
 std::optional<Value> transformer(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options) {
   const PipelineLayout& layout = low.layout();
   const std::int64_t stages = layout.stages();
@@ -156,7 +170,9 @@ std::optional<Value> transformer(Lowering& low, graph::View tokens, std::int64_t
   }
   if (!x) return std::nullopt;
   auto scope = low.enter_stage(stages - 1);
-  return named_norm(low, *x, "norm", "norm");
+  const Value hidden = named_norm(low, *x, "norm", "norm");
+  auto scale_scope = low.enter("norm");
+  return scaled(low, hidden, 1.0F / low.model().logits_divisor);
 }
 
 /// Logits [rows, vocab] of hidden states; a tied model multiplies by the token embedding.

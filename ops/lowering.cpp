@@ -32,7 +32,9 @@ Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& gri
   for (const auto& adapter : parameters_) {
     if (!is_adapter(*adapter->spec)) continue;
     Parameter& weight = parameter(adapted_weight(*adapter->spec));
-    (adapter->spec->name.ends_with(kLoraA) ? weight.lora_a : weight.lora_b) = adapter.get();
+    const bool is_a = adapter->spec->adapter->side == AdapterSide::a;  // followed by its B
+    if (is_a) weight.adapters.emplace_back();
+    (is_a ? weight.adapters.back().a : weight.adapters.back().b) = adapter.get();
   }
   if (model.tied && part_.layout.stages() > 1 && has_stage(0) && has_last_stage()) {
     Parameter& embedding = parameter("wte.weight");

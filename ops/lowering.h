@@ -27,6 +27,13 @@ struct Value {
   std::int64_t rows = 0, cols = 0;
 };
 
+struct Parameter;
+
+/// The two matrices of an adapter.
+struct AdapterMatrices {
+  Parameter *a = nullptr, *b = nullptr;
+};
+
 /// A parameter of the model in this graph: the state tensor, the shard that the rank keeps, and, in training, the fp32
 /// gradient of the rank's whole block.
 struct Parameter {
@@ -38,7 +45,7 @@ struct Parameter {
   int pending = 0;            // adjoints on the tape that haven't yet added to the gradient
   graph::TensorId gathered;   // the whole block, gathered over z
   std::string gathered_for;
-  Parameter *lora_a = nullptr, *lora_b = nullptr;  // of the matrix's adapter, if it has one
+  std::vector<AdapterMatrices> adapters;  // of the matrix
   Parameter* embedding = nullptr;  // of a tied head with a gradient of its own: the token embedding, whose tensor it is
 };
 

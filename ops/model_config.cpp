@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
+#include "ops/lora_parameters.h"
 
 namespace weft::ops {
 namespace {
@@ -110,37 +112,28 @@ std::string divisors(std::int64_t number, std::int64_t most) {
   return join(fitting);
 }
 
-// The members that Mistral, Qwen2 and Qwen3 add to llama. No file of Hugging Face could describe other combinations.
-void validate_additions(const ModelConfig& model) {
-  constexpr std::int64_t kMostColumns = 1'000'000;
-  if (model.head_size < 0 || model.head_size * model.heads > kMostColumns) {
-    throw UserError(
-        fmt::format("model.head-size = {} for {} heads", model.head_size, model.heads),
-        fmt::format("0 for model.hidden / model.heads, or heads of at most {} columns together", kMostColumns),
-        "set a smaller model.head-size");
+// The families that have a key, for messages.
+std::string families_with(std::string_view key) {
+  std::vector<std::string_view> names;
+  for (const FamilyParts& parts : all_families()) {
+    if (parts.has_key(key)) names.push_back(parts.name);
   }
-  const std::array<std::pair<bool, const char*>, 6> additions = {{{model.head_size > 0, "head-size"},
-                                                                  {model.qkv_bias, "qkv-bias"},
-                                                                  {model.out_bias, "out-bias"},
-                                                                  {model.mlp_bias, "mlp-bias"},
-                                                                  {model.qk_norm, "qk-norm"},
-                                                                  {model.window > 0, "window"}}};
-  for (const auto& [used, key] : additions) {
-    if (model.family == Family::llama || !used) continue;
-    throw UserError(fmt::format("model.{} in family gpt2", key), "family llama for it",
-                    fmt::format("leave model.{} out, or set model.family=llama", key));
-  }
-  if (model.window < 0 || model.window_from < 0 || (model.window == 0 && model.window_from > 0)) {
-    throw UserError(fmt::format("model.window = {} from layer {}", model.window, model.window_from),
-                    "a number of positions, 0 for no window, and a layer only with a window",
-                    "set model.window above 0, or leave model.window-from out");
-  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Biases, norms of Q and K, and windows as a model type of Hugging Face has them together.
+void validate_combinations(const ModelConfig& model) {
   if (model.out_bias && !model.qkv_bias) {
     throw UserError("model.out-bias without model.qkv-bias", "biases of Q, K and V too", "set model.qkv-bias=true");
   }
+  const bool only_qwen2 = model.qkv_bias && !model.out_bias;
+  if (model.family != Family::llama) {
+    if (!only_qwen2) return;
+    throw UserError(fmt::format("model.qkv-bias without model.out-bias in family {}", to_string(model.family)),
+                    "biases of all four matrices of attention, or of none", "set model.out-bias=true");
+  }
   // Llama alone has biases of the MLP, Qwen2 biases of Q, K and V alone, Qwen3 norms of Q and K.
   const bool only_llama = model.mlp_bias || (model.out_bias && !model.qk_norm);
-  const bool only_qwen2 = model.qkv_bias && !model.out_bias;
   const auto refuse_pair = [](const char* one, const char* other) {
     throw UserError(fmt::format("model.{} with model.{}", one, other),
                     "a combination that a model type of Hugging Face has", "leave one of them out");
@@ -149,26 +142,45 @@ void validate_additions(const ModelConfig& model) {
   if (only_llama && model.window > 0) refuse_pair(model.mlp_bias ? "mlp-bias" : "out-bias", "window");
   if (only_qwen2 && model.qk_norm) refuse_pair("qkv-bias (without out-bias)", "qk-norm");
   if (only_qwen2 && model.mlp_bias) refuse_pair("qkv-bias (without out-bias)", "mlp-bias");
-  if (model.window_from > 0 && !model.qkv_bias && !model.qk_norm) {
-    throw UserError(fmt::format("model.window-from = {} without model.qkv-bias and model.qk-norm", model.window_from),
-                    "a window in all layers, as Mistral has it", "leave model.window-from out");
-  }
 }
 
-void validate_lora(const ModelConfig& model) {
-  const LoraConfig& lora = model.lora;
-  if (!lora.used()) return;
-  if (lora.rank > model.hidden) {
-    throw UserError(fmt::format("lora rank = {} with model.hidden = {}", lora.rank, model.hidden),
-                    fmt::format("a rank from 1 to {}: a higher one saves nothing", model.hidden),
-                    "choose a smaller rank, such as rank=8");
+// The members that only some families have. No file of Hugging Face could describe other combinations.
+void validate_additions(const ModelConfig& model) {
+  constexpr std::int64_t kMostColumns = 1'000'000;
+  if (model.head_size < 0 || model.head_size * model.heads > kMostColumns) {
+    throw UserError(
+        fmt::format("model.head-size = {} for {} heads", model.head_size, model.heads),
+        fmt::format("0 for model.hidden / model.heads, or heads of at most {} columns together", kMostColumns),
+        "set a smaller model.head-size");
   }
-  if (!(lora.alpha > 0) || !std::isfinite(lora.alpha)) {
-    throw UserError(fmt::format("lora alpha = {}", lora.alpha), "a number above 0", "set alpha=16");
+  for (const Addition& addition : additions()) {
+    if (!addition.used(model) || model.parts().has_key(addition.key)) continue;
+    // Numbers of rotations that don't happen are idle, which is another message.
+    if (model.parts().learned_positions && addition.key.starts_with("rope-")) continue;
+    const std::string families = families_with(addition.key);
+    throw UserError(fmt::format("model.{} in family {}", addition.key, to_string(model.family)),
+                    fmt::format("family {} for it", families),
+                    fmt::format("leave model.{} out, or set model.family={}", addition.key,
+                                families.substr(0, families.find(','))));
   }
-  if (!lora.qkv && !lora.out && !lora.mlp) {
-    throw UserError("lora on no layer", "qkv, out, mlp or several of them", "set on=qkv+out+mlp");
+  if (model.window < 0 || model.window_from < 0 || (model.window == 0 && model.window_from > 0)) {
+    throw UserError(fmt::format("model.window = {} from layer {}", model.window, model.window_from),
+                    "a number of positions, 0 for no window, and a layer only with a window",
+                    "set model.window above 0, or leave model.window-from out");
   }
+  if (model.window == 0 && !model.full_layers.empty()) {
+    throw UserError(fmt::format("model.full-layers = {} without model.window", to_string(model.full_layers)),
+                    "layers without the window that others have",
+                    "set model.window above 0, or leave model.full-layers out");
+  }
+  const bool scalable = model.parts().learned_positions || model.parts().has_key("rope-scaling");
+  if (!scalable && model.rope_scaling_factor != 1.0F) {
+    throw UserError(
+        fmt::format("model.rope-scaling-factor = {} in family {}", model.rope_scaling_factor, to_string(model.family)),
+        "1: files of this family have no scaled frequencies of the kinds implemented",
+        "leave model.rope-scaling-factor out, or set model.family=llama");
+  }
+  validate_combinations(model);
 }
 
 // Builds the list of parameters in forward order; each gets the next Philox site.
@@ -183,6 +195,12 @@ class ParameterList {
   void vector(std::string name, std::int64_t cols, Init init, std::string stored) {
     vector(std::move(name), cols, init, std::vector<StoredTensor>{{std::move(stored), 0, cols, false}});
   }
+  /// A norm's weight, and its bias if it has one.
+  void norm(const ModelConfig& model, const std::string& name, std::int64_t cols, const std::string& stored) {
+    const bool from_one = model.parts().norm == NormForm::rms_of_one_plus;
+    vector(name + ".weight", cols, from_one ? Init::zeros : Init::ones, stored + ".weight");
+    if (model.parts().centered()) vector(name + ".bias", cols, Init::zeros, stored + ".bias");
+  }
   std::vector<ParameterSpec> take() && { return std::move(list_); }
 
  private:
@@ -193,109 +211,80 @@ class ParameterList {
   std::vector<ParameterSpec> list_;
 };
 
-void add_gpt2(const ModelConfig& model, ParameterList& list) {
-  const std::int64_t c = model.hidden;
-  const float residual_std = model.init_std / std::sqrt(2.0F * static_cast<float>(model.layers));
-  list.matrix("wte.weight", model.vocab, c, model.init_std, {{"wte.weight", 0, model.vocab, false}});
-  list.matrix("wpe.weight", model.context, c, model.init_std, {{"wpe.weight", 0, model.context, false}});
-  for (std::int64_t i = 0; i < model.layers; ++i) {
-    const std::string ours = fmt::format("L{}.", i), stored = fmt::format("h.{}.", i);
-    const auto linear = [&](const char* name, const char* file, std::int64_t out, std::int64_t in, float std) {
-      list.matrix(ours + name + ".weight", out, in, std, {{stored + file + ".weight", 0, out, true}});
-      list.vector(ours + name + ".bias", out, Init::zeros, stored + file + ".bias");
-    };
-    const auto norm = [&](const char* name, const char* file) {
-      list.vector(ours + name + ".weight", c, Init::ones, stored + file + ".weight");
-      list.vector(ours + name + ".bias", c, Init::zeros, stored + file + ".bias");
-    };
-    norm("norm1", "ln_1");
-    linear("attn.qkv", "attn.c_attn", 3 * c, c, model.init_std);
-    linear("attn.out", "attn.c_proj", c, c, residual_std);
-    norm("norm2", "ln_2");
-    linear("mlp.up", "mlp.c_fc", model.ffn, c, model.init_std);
-    linear("mlp.down", "mlp.c_proj", c, model.ffn, residual_std);
+// A matrix or a bias by the tensors that store it, one after the other: as many rows each as `rows` says, or all rows
+// in the first if it stores all of them together.
+template <std::size_t kNames>
+std::vector<StoredTensor> stored_as(const std::array<std::string_view, kNames>& names, const std::string& layer,
+                                    const std::array<std::int64_t, kNames>& rows, const char* what, bool transposed) {
+  std::vector<StoredTensor> stored;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < kNames && !names[i].empty(); ++i) {
+    stored.push_back({fmt::format("{}{}{}", layer, names[i], what), begin, rows[i], transposed});
+    begin += rows[i];
   }
-  list.vector("norm.weight", c, Init::ones, "ln_f.weight");
-  list.vector("norm.bias", c, Init::zeros, "ln_f.bias");
+  if (stored.size() == 1) stored.front().rows = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  return stored;
 }
 
-// A matrix or a bias of the packed queries, keys and values, by the tensors that store it.
-std::vector<StoredTensor> stored_qkv(const ModelConfig& model, const std::string& layer, const char* what) {
-  const std::int64_t q = model.query_cols(), kv = model.key_cols();
-  return {{layer + "self_attn.q_proj" + what, 0, q, false},
-          {layer + "self_attn.k_proj" + what, q, kv, false},
-          {layer + "self_attn.v_proj" + what, q + kv, kv, false}};
-}
+// The parameters of one layer, in the order of the forward pass.
+class LayerParameters {
+ public:
+  LayerParameters(const ModelConfig& model, std::int64_t layer, ParameterList& list)
+      : model_(model),
+        names_(*model.parts().stored),
+        list_(list),
+        ours_(fmt::format("L{}.", layer)),
+        stored_(fmt::format("{}.{}.", names_.layers, layer)) {}
 
-std::vector<StoredTensor> stored_gate_and_up(const ModelConfig& model, const std::string& layer, const char* what) {
-  return {{layer + "mlp.gate_proj" + what, 0, model.ffn, false},
-          {layer + "mlp.up_proj" + what, model.ffn, model.ffn, false}};
-}
-
-void add_llama_layer(const ModelConfig& model, std::int64_t layer, ParameterList& list) {
-  const std::int64_t h = model.hidden, q = model.query_cols(), kv = model.key_cols(), f = model.ffn;
-  const float residual_std = model.init_std / std::sqrt(2.0F * static_cast<float>(model.layers));
-  const std::string ours = fmt::format("L{}.", layer), stored = fmt::format("model.layers.{}.", layer);
-  list.vector(ours + "norm1.weight", h, Init::ones, stored + "input_layernorm.weight");
-  list.matrix(ours + "attn.qkv.weight", q + 2 * kv, h, model.init_std, stored_qkv(model, stored, ".weight"));
-  if (model.qkv_bias) list.vector(ours + "attn.qkv.bias", q + 2 * kv, Init::zeros, stored_qkv(model, stored, ".bias"));
-  if (model.qk_norm) {
-    list.vector(ours + "attn.q_norm.weight", model.head_dim(), Init::ones, stored + "self_attn.q_norm.weight");
-    list.vector(ours + "attn.k_norm.weight", model.head_dim(), Init::ones, stored + "self_attn.k_norm.weight");
-  }
-  list.matrix(ours + "attn.out.weight", h, q, residual_std, {{stored + "self_attn.o_proj.weight", 0, h, false}});
-  if (model.out_bias) list.vector(ours + "attn.out.bias", h, Init::zeros, stored + "self_attn.o_proj.bias");
-  list.vector(ours + "norm2.weight", h, Init::ones, stored + "post_attention_layernorm.weight");
-  list.matrix(ours + "mlp.up.weight", 2 * f, h, model.init_std, stored_gate_and_up(model, stored, ".weight"));
-  if (model.mlp_bias) {
-    list.vector(ours + "mlp.up.bias", 2 * f, Init::zeros, stored_gate_and_up(model, stored, ".bias"));
-  }
-  list.matrix(ours + "mlp.down.weight", h, f, residual_std, {{stored + "mlp.down_proj.weight", 0, h, false}});
-  if (model.mlp_bias) list.vector(ours + "mlp.down.bias", h, Init::zeros, stored + "mlp.down_proj.bias");
-}
-
-void add_llama(const ModelConfig& model, ParameterList& list) {
-  const std::int64_t h = model.hidden;
-  list.matrix("wte.weight", model.vocab, h, model.init_std, {{"model.embed_tokens.weight", 0, model.vocab, false}});
-  for (std::int64_t i = 0; i < model.layers; ++i) add_llama_layer(model, i, list);
-  list.vector("norm.weight", h, Init::ones, "model.norm.weight");
-}
-
-// The name that PEFT gives to a matrix of the adapter of a stored one: "base_model.model." and the name of the module
-// with the prefix that transformers' class gives it.
-std::string stored_adapter(Family family, std::string_view weight, const char* matrix) {
-  const std::string_view module = weight.substr(0, weight.rfind(".weight"));
-  return fmt::format("base_model.model.{}{}{}", family == Family::gpt2 ? "transformer." : "", module, matrix);
-}
-
-bool has_adapter(const LoraConfig& lora, std::string_view name) {
-  return (lora.qkv && name.ends_with("attn.qkv.weight")) || (lora.out && name.ends_with("attn.out.weight")) ||
-         (lora.mlp && (name.ends_with("mlp.up.weight") || name.ends_with("mlp.down.weight")));
-}
-
-// Freezes the model's own parameters and adds the adapters. A starts as PEFT's does (Kaiming's uniform values with
-// a = √5), B at zero, so that the model starts as it was.
-void add_adapters(const ModelConfig& model, std::vector<ParameterSpec>& list) {
-  const std::int64_t rank = model.lora.rank;
-  const std::size_t own = list.size();
-  for (std::size_t i = 0; i < own; ++i) {
-    list[i].frozen = true;
-    if (!has_adapter(model.lora, list[i].name)) continue;
-    const ParameterSpec weight = list[i];
-    const std::string name = weight.name.substr(0, weight.name.rfind(".weight"));
-    ParameterSpec a{
-        name + kLoraA, 0, weight.cols, true, Init::uniform, 1 / std::sqrt(static_cast<float>(weight.cols)), 0, {}};
-    ParameterSpec b{name + kLoraB, weight.rows, rank, true, Init::zeros, 0.0F, 0, {}};
-    for (const StoredTensor& stored : weight.stored) {
-      a.stored.push_back({stored_adapter(model.family, stored.name, kLoraA), a.rows, rank, false});
-      b.stored.push_back({stored_adapter(model.family, stored.name, kLoraB), stored.row_begin, stored.rows, false});
-      a.rows += rank;
+  void add() {
+    const std::int64_t h = model_.hidden, q = model_.query_cols(), kv = model_.key_cols(), f = model_.ffn;
+    const float residual_std = model_.init_std / std::sqrt(2.0F * static_cast<float>(model_.layers));
+    norm("norm1", names_.norm1);
+    linear<3>("attn.qkv", names_.qkv, {q, kv, kv}, h, model_.init_std, model_.has_qkv_bias());
+    if (const QueryKeyNorm form = model_.query_key_norm(); form != QueryKeyNorm::none) {
+      const bool heads = form == QueryKeyNorm::heads;
+      norm("attn.q_norm", "self_attn.q_norm", heads ? model_.head_dim() : q);
+      norm("attn.k_norm", "self_attn.k_norm", heads ? model_.head_dim() : kv);
     }
-    for (ParameterSpec* adapter : {&a, &b}) {
-      adapter->site = static_cast<std::uint32_t>(list.size());
-      list.push_back(std::move(*adapter));
-    }
+    linear<1>("attn.out", {names_.out}, {h}, q, residual_std, model_.has_out_bias());
+    norm("post_norm1", names_.post1);
+    norm("norm2", names_.norm2);
+    linear<2>("mlp.up", names_.up, {f, model_.parts().gated() ? f : 0}, h, model_.init_std, model_.has_mlp_bias());
+    linear<1>("mlp.down", {names_.down}, {h}, f, residual_std, model_.has_mlp_bias());
+    norm("post_norm2", names_.post2);
   }
+
+ private:
+  template <std::size_t kNames>
+  void linear(const char* name, const std::array<std::string_view, kNames>& files,
+              const std::array<std::int64_t, kNames>& rows, std::int64_t in, float std, bool bias) {
+    const std::int64_t out = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    list_.matrix(ours_ + name + ".weight", out, in, std, stored_as(files, stored_, rows, ".weight", names_.transposed));
+    if (bias) list_.vector(ours_ + name + ".bias", out, Init::zeros, stored_as(files, stored_, rows, ".bias", false));
+  }
+  void norm(const char* name, std::string_view file) {
+    if (!file.empty()) list_.norm(model_, ours_ + name, model_.hidden, fmt::format("{}{}", stored_, file));
+  }
+  void norm(const char* name, std::string_view file, std::int64_t cols) {
+    list_.norm(model_, ours_ + name, cols, fmt::format("{}{}", stored_, file));
+  }
+
+  const ModelConfig& model_;
+  const StoredNames& names_;
+  ParameterList& list_;
+  std::string ours_, stored_;
+};
+
+void add_parameters(const ModelConfig& model, ParameterList& list) {
+  const StoredNames& names = *model.parts().stored;
+  const auto table = [&](const char* name, std::string_view file, std::int64_t rows) {
+    list.matrix(name, rows, model.hidden, model.init_std, {{fmt::format("{}.weight", file), 0, rows, false}});
+  };
+  table("wte.weight", names.embedding, model.vocab);
+  if (model.parts().learned_positions) table("wpe.weight", names.positions, model.context);
+  for (std::int64_t i = 0; i < model.layers; ++i) LayerParameters(model, i, list).add();
+  list.norm(model, "norm", model.hidden, std::string(names.final_norm));
+  if (!model.tied) table("head.weight", "lm_head", model.vocab);
 }
 
 std::int64_t elements_of(const ModelConfig& model, bool adapters) {
@@ -308,16 +297,34 @@ std::int64_t elements_of(const ModelConfig& model, bool adapters) {
 
 }  // namespace
 
-std::string_view to_string(Family family) {
-  return family == Family::gpt2 ? "gpt2" : "llama";
+std::span<const Addition> additions() {
+  using M = ModelConfig;
+  static constexpr Addition kAdditions[] = {{"rope-scaling", &M::rope_scaling},
+                                            {"rope-attention-factor", &M::rope_attention_factor},
+                                            {"rope-truncate", &M::rope_truncate},
+                                            {"head-size", &M::head_size},
+                                            {"qkv-bias", &M::qkv_bias},
+                                            {"out-bias", &M::out_bias},
+                                            {"mlp-bias", &M::mlp_bias},
+                                            {"qk-norm", &M::qk_norm},
+                                            {"window", &M::window},
+                                            {"window-from", &M::window_from},
+                                            {"full-layers", &M::full_layers},
+                                            {"unrotated-layers", &M::unrotated_layers},
+                                            {"rope-local-theta", &M::rope_local_theta},
+                                            {"attention-scale", &M::attention_scale},
+                                            {"embedding-factor", &M::embedding_factor},
+                                            {"residual-factor", &M::residual_factor},
+                                            {"logits-divisor", &M::logits_divisor}};
+  return kAdditions;
 }
 
-std::string to_string(const LoraConfig& lora) {
-  std::vector<std::string> layers;
-  if (lora.qkv) layers.emplace_back("qkv");
-  if (lora.out) layers.emplace_back("out");
-  if (lora.mlp) layers.emplace_back("mlp");
-  return fmt::format("rank={},alpha={},on={}", lora.rank, lora.alpha, fmt::join(layers, "+"));
+bool Addition::used(const ModelConfig& model) const {
+  return std::visit([&](auto member_of) { return model.*member_of != ModelConfig().*member_of; }, member);
+}
+
+void Addition::drop(ModelConfig& model) const {
+  std::visit([&](auto member_of) { model.*member_of = ModelConfig().*member_of; }, member);
 }
 
 std::int64_t ModelConfig::parameters() const {
@@ -329,7 +336,8 @@ std::int64_t ModelConfig::adapter_parameters() const {
 }
 
 double ModelConfig::train_flops_per_token(std::int64_t seq_len) const {
-  const std::int64_t windowed = window > 0 && window < seq_len ? layers - std::min(window_from, layers) : 0;
+  std::int64_t windowed = 0;
+  for (std::int64_t layer = 0; layer < layers && window < seq_len; ++layer) windowed += window_of(layer) > 0 ? 1 : 0;
   const double all = 6.0 * static_cast<double>(layers - windowed) * static_cast<double>(query_cols() * seq_len);
   // Of seq_len queries the first ones see a growing triangle of keys, the others a whole window.
   const auto w = static_cast<double>(window), seq = static_cast<double>(seq_len);
@@ -337,6 +345,10 @@ double ModelConfig::train_flops_per_token(std::int64_t seq_len) const {
   const double weights =
       (lora.used() ? 4.0 : 6.0) * static_cast<double>(parameters()) + 6.0 * static_cast<double>(adapter_parameters());
   return weights + all + 6.0 * static_cast<double>(windowed * query_cols()) * keys;
+}
+
+float ModelConfig::embedding_scale() const {
+  return parts().embedding_by_width ? std::sqrt(static_cast<float>(hidden)) : embedding_factor;
 }
 
 float ModelConfig::rotary_factor() const {
@@ -365,7 +377,7 @@ ModelConfig model_by_name(std::string_view name) {
 
 void validate(const ModelConfig& model) {
   constexpr std::int64_t kMost = 100'000'000;
-  require_size(model.layers, "layers", 10'000);
+  require_size(model.layers, "layers", kMostLayers);
   require_size(model.hidden, "hidden", 1'000'000);
   require_size(model.heads, "heads", model.hidden);
   require_size(model.kv_heads, "kv-heads", model.heads);
@@ -381,16 +393,17 @@ void validate(const ModelConfig& model) {
                     "key/value heads that divide the heads",
                     "set model.kv-heads to one of " + divisors(model.heads, model.heads));
   }
-  if (model.family == Family::gpt2 && model.kv_heads != model.heads) {
+  const bool learned = model.parts().learned_positions;
+  if (learned && model.kv_heads != model.heads) {
     throw UserError(
         fmt::format("model.kv-heads = {} with model.heads = {} in family gpt2", model.kv_heads, model.heads),
         "as many key/value heads as heads",
         "leave model.kv-heads out, or use model.family=llama for grouped-query attention");
   }
-  if (model.family == Family::llama && model.head_dim() % 2 != 0) {
+  if (!learned && model.head_dim() % 2 != 0) {
     throw UserError(
-        fmt::format("head size {} ({}) in family llama", model.head_dim(),
-                    model.head_size > 0 ? "model.head-size" : "model.hidden / model.heads"),
+        fmt::format("head size {} ({}) in family {}", model.head_dim(),
+                    model.head_size > 0 ? "model.head-size" : "model.hidden / model.heads", to_string(model.family)),
         "an even head size, because rotary embeddings rotate pairs of elements",
         model.head_size > 0 ? "choose another model.head-size" : "choose other model.hidden or model.heads");
   }
@@ -418,6 +431,11 @@ void validate(const ModelConfig& model) {
   require_positive(model.rope_original_context, "rope-original-context");
   require_positive(model.rope_low_freq_factor, "rope-low-freq-factor");
   require_positive(model.rope_high_freq_factor, "rope-high-freq-factor");
+  require_positive(model.embedding_factor, "embedding-factor");
+  require_positive(model.residual_factor, "residual-factor");
+  require_positive(model.logits_divisor, "logits-divisor");
+  if (model.attention_scale != 0.0F) require_positive(model.attention_scale, "attention-scale");
+  if (model.rope_local_theta != 0.0F) require_positive(model.rope_local_theta, "rope-local-theta");
   const bool blends = model.rope_scaling_factor != 1.0F && model.rope_scaling != RopeKind::linear;
   if (blends && model.rope_high_freq_factor <= model.rope_low_freq_factor) {
     throw UserError(fmt::format("model.rope-high-freq-factor = {} with model.rope-low-freq-factor = {}",
@@ -426,21 +444,9 @@ void validate(const ModelConfig& model) {
   }
 }
 
-bool is_adapter(const ParameterSpec& spec) {
-  return spec.name.ends_with(kLoraA) || spec.name.ends_with(kLoraB);
-}
-
-std::string adapted_weight(const ParameterSpec& adapter) {
-  return adapter.name.substr(0, adapter.name.rfind(".lora_")) + ".weight";
-}
-
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model) {
   ParameterList builder;
-  model.family == Family::gpt2 ? add_gpt2(model, builder) : add_llama(model, builder);
-  if (!model.tied) {
-    builder.matrix("head.weight", model.vocab, model.hidden, model.init_std,
-                   {{"lm_head.weight", 0, model.vocab, false}});
-  }
+  add_parameters(model, builder);
   std::vector<ParameterSpec> list = std::move(builder).take();
   if (model.lora.used()) add_adapters(model, list);
   return list;

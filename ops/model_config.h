@@ -2,17 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "graph/operations/embedding.h"
+#include "ops/family.h"
+#include "ops/layer_set.h"
+#include "ops/lora_config.h"
 
 namespace weft::ops {
-
-enum class Family : std::uint8_t { gpt2, llama };
-
-std::string_view to_string(Family family);
 
 /// How rotary frequencies follow from the base when rope_scaling_factor isn't 1. A pair of elements turns t times
 /// within the original context.
@@ -21,24 +23,9 @@ std::string_view to_string(Family family);
 ///   yarn: as llama3 with bounds in elements instead of turns, and queries and keys are scaled (attention factor)
 using graph::RopeKind;
 
-/// Low-rank adapters (LoRA, Hu et al. 2021) of linear layers: y = x·Wᵀ + alpha/rank · (x·Aᵀ)·Bᵀ, A [rank, in], B [out,
-/// rank]. A model with adapters trains them alone.
-struct LoraConfig {
-  std::int64_t rank = 0;  // 0: no adapters
-  float alpha = 16.0F;
-  bool qkv = true, out = true, mlp = true;  // the layers that have one
-
-  bool used() const { return rank > 0; }
-  float scale() const { return alpha / static_cast<float>(rank); }
-  friend bool operator==(const LoraConfig&, const LoraConfig&) = default;
-};
-
-/// "rank=8,alpha=16,on=qkv+out+mlp".
-std::string to_string(const LoraConfig& lora);
-
-/// gpt2: learned positions, LayerNorm, GELU-tanh, biases, tied head.
-/// llama: RoPE (half split), RMSNorm, SwiGLU, grouped-query attention, tied or untied head. The members marked "llama"
-/// are what Mistral, Qwen2 and Qwen3 add to it.
+/// A family's parts are in its row (ops/family.h). Every family has these sizes; the members from `rope_scaling` on are
+/// of the families whose rows name their keys, except for `lora`. What Mistral, Ministral, Qwen2 and Qwen3 add to llama
+/// is among them.
 struct ModelConfig {
   std::string name = "custom";
   Family family = Family::gpt2;
@@ -53,11 +40,17 @@ struct ModelConfig {
   RopeKind rope_scaling = RopeKind::llama3;
   float rope_attention_factor = 0.0F;                         // yarn; 0: 0.1·ln(scaling_factor) + 1
   bool rope_truncate = true;                                  // yarn: its bounds are whole elements
-  std::int64_t head_size = 0;                                 // llama: columns of a head; 0: hidden / heads
-  bool qkv_bias = false, out_bias = false, mlp_bias = false;  // llama: biases of linear layers
+  std::int64_t head_size = 0;                                 // columns of a head; 0: hidden / heads
+  bool qkv_bias = false, out_bias = false, mlp_bias = false;  // biases of linear layers
   bool qk_norm = false;                                       // llama: RMSNorm of each head's query and key
-  std::int64_t window = 0;  // llama: a query sees its own position and the window − 1 before it; 0: all before it
-  std::int64_t window_from = 0;  // the first layer with the window
+  std::int64_t window = 0;        // a query sees its own position and the window − 1 before it; 0: all before it
+  std::int64_t window_from = 0;   // the first layer with the window
+  LayerSet full_layers;           // from there on without the window
+  LayerSet unrotated_layers;      // without positions
+  float rope_local_theta = 0.0F;  // rotary base of layers with the window, unscaled; 0: as in all others
+  float attention_scale = 0.0F;   // factor of attention's scores; 0: 1/√head_dim
+  float embedding_factor = 1.0F, residual_factor = 1.0F;  // of embeddings, and of what a branch adds
+  float logits_divisor = 1.0F;
   LoraConfig lora;
 
   std::int64_t head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
@@ -65,10 +58,17 @@ struct ModelConfig {
   std::int64_t query_cols() const { return heads * head_dim(); }
   std::int64_t key_cols() const { return kv_heads * head_dim(); }
   /// The window of a layer; 0: none.
-  std::int64_t window_of(std::int64_t layer) const { return layer >= window_from ? window : 0; }
-  bool has_qkv_bias() const { return family == Family::gpt2 || qkv_bias; }
-  bool has_out_bias() const { return family == Family::gpt2 || out_bias; }
-  bool has_mlp_bias() const { return family == Family::gpt2 || mlp_bias; }
+  std::int64_t window_of(std::int64_t layer) const {
+    return layer >= window_from && !full_layers.contains(layer) ? window : 0;
+  }
+  const FamilyParts& parts() const { return parts_of(family); }
+  bool has_qkv_bias() const { return parts().centered() || qkv_bias; }
+  bool has_out_bias() const { return parts().centered() || out_bias; }
+  bool has_mlp_bias() const { return parts().centered() || mlp_bias; }
+  QueryKeyNorm query_key_norm() const { return qk_norm ? QueryKeyNorm::heads : parts().query_key_norm; }
+  bool rotates(std::int64_t layer) const { return !parts().learned_positions && !unrotated_layers.contains(layer); }
+  /// The factor of embeddings.
+  float embedding_scale() const;
   /// The factor of rotated queries and keys.
   float rotary_factor() const;
   /// Number of stored parameters without adapters; a tied head counts once.
@@ -81,6 +81,21 @@ struct ModelConfig {
   /// parameters.
   double train_flops_per_token(std::int64_t seq_len) const;
 };
+
+/// A member that only some families have: those whose rows name the key, which stands below "model.".
+struct Addition {
+  std::string_view key;
+  std::variant<bool ModelConfig::*, std::int64_t ModelConfig::*, float ModelConfig::*, RopeKind ModelConfig::*,
+               LayerSet ModelConfig::*>
+      member;
+
+  bool used(const ModelConfig& model) const;
+  /// Makes it the default.
+  void drop(ModelConfig& model) const;
+};
+
+/// In the order in which files list them.
+std::span<const Addition> additions();
 
 /// The names that --model accepts: tiny, small, llama-tiny (bytes), gpt2-124m, llama-1b, …
 std::vector<std::string> model_names();
@@ -102,6 +117,18 @@ struct StoredTensor {
 
 enum class Init : std::uint8_t { normal, zeros, ones, uniform };
 
+enum class AdapterSide : std::uint8_t { a, b };
+
+/// The matrix that an adapter changes, and how: by scale · B·A.
+struct AdapterPart {
+  std::string weight;  // its name: "L3.attn.qkv.weight"
+  AdapterSide side = AdapterSide::a;
+  std::int64_t rank = 0;
+  float scale = 0.0F;
+  std::vector<std::int64_t>
+      rows;  // for each tensor that stores the adapter, the first row of the matrix that it changes
+};
+
 /// A parameter in Weft's layout: a matrix [out, in] or a vector [cols] (rows = 1, matrix = false).
 struct ParameterSpec {
   std::string name;  // "L3.attn.qkv.weight": the state tensor's name
@@ -112,10 +139,11 @@ struct ParameterSpec {
   std::uint32_t site = 0;  // Philox site of its initial values: its index in the list of parameters
   std::vector<StoredTensor> stored;
   bool frozen = false;  // never updated: it has no gradient and no optimizer state
+  std::optional<AdapterPart> adapter = {};
 };
 
-/// An adapter's matrices have the name of the layer's with another ending: "L3.attn.qkv.weight",
-/// "L3.attn.qkv.lora_A.weight".
+/// How the names of an adapter's matrices end in files. In Weft they have the name of the layer's with another ending:
+/// "L3.attn.qkv.weight", "L3.attn.qkv.lora_A.weight", and "lora_A2" of the matrix's second adapter.
 inline constexpr const char* kLoraA = ".lora_A.weight";
 inline constexpr const char* kLoraB = ".lora_B.weight";
 
@@ -123,13 +151,11 @@ inline constexpr const char* kLoraB = ".lora_B.weight";
 bool is_adapter(const ParameterSpec& spec);
 
 /// The name of the matrix whose adapter has this one: "L3.attn.qkv.weight".
-std::string adapted_weight(const ParameterSpec& adapter);
+const std::string& adapted_weight(const ParameterSpec& adapter);
 
-/// The parameters in the order of the forward pass. Packed ones (QKV; gate and up) name the tensors that store them.
-/// Names of gpt2 follow Hugging Face's GPT2LMHeadModel without the "transformer." prefix, those of llama
-/// LlamaForCausalLM. Adapters follow after all others, which are frozen then. Each tensor that stores rows of an
-/// adapted matrix has an adapter of its own, as PEFT has it: A holds `rank` rows for each of them, B the rows of the
-/// matrix.
+/// The parameters in the order of the forward pass. Packed ones (QKV; gate and up) name the tensors that store them, as
+/// the family's row has them. Adapters follow after all others, which are frozen then. Each tensor that stores rows of
+/// an adapted matrix has an adapter of its own, as PEFT has it (see add_adapters()).
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model);
 
 }  // namespace weft::ops

@@ -52,6 +52,20 @@ bool is_transposed(std::string_view name) {
   return name.find("attn.out.") != std::string_view::npos || name.find("mlp.down.") != std::string_view::npos;
 }
 
+// Of these rows of a matrix those that its adapter's B has, as B counts them. A range lies in one stored tensor, or in
+// all of the matrix that one stores.
+std::vector<RowRange> rows_of_b(const ParameterSpec& b, const std::vector<RowRange>& ranges) {
+  std::vector<RowRange> rows;
+  for (const RowRange& range : ranges) {
+    for (std::size_t i = 0; i < b.stored.size(); ++i) {
+      const std::int64_t from = b.adapter->rows[i], shift = b.stored[i].row_begin - from;
+      if (range.begin < from || range.begin >= from + b.stored[i].rows) continue;
+      rows.push_back({range.begin + shift, range.end + shift});
+    }
+  }
+  return rows;
+}
+
 // Output rows in a y block of a normal layer.
 std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec& spec, const graph::Grid& grid,
                                   std::int64_t y) {
@@ -59,7 +73,7 @@ std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec&
   if (name.find("attn.qkv") != std::string_view::npos) return qkv_rows(model, grid, y);
   if (name.find("mlp.up") != std::string_view::npos) {
     std::vector<RowRange> rows = {part(model.ffn, grid.y, y)};
-    if (model.family == Family::llama) rows.push_back({model.ffn + rows[0].begin, model.ffn + rows[0].end});
+    if (model.parts().gated()) rows.push_back({model.ffn + rows[0].begin, model.ffn + rows[0].end});
     return rows;
   }
   const std::int64_t vocab = local_vocab(model, grid);
@@ -189,6 +203,7 @@ Piece piece_of(const ModelConfig& model, const ParameterSpec& spec, Sharding sha
   Piece piece{total_rows, total_cols, {{0, total_rows}}, {0, total_cols}};
   if (cuts.rows == graph::Axis::x) piece.rows = {part(total_rows, grid.x, at.x)};
   if (cuts.rows == graph::Axis::y) piece.rows = normal_rows(model, spec, grid, at.y);
+  if (cuts.rows == graph::Axis::y && spec.adapter) piece.rows = rows_of_b(spec, piece.rows);
   if (cuts.cols) piece.cols = part(total_cols, grid.on(*cuts.cols), at.on(*cuts.cols));
   std::int64_t copies = 1;
   for (const graph::Axis axis : graph::kAxes) {
@@ -204,8 +219,9 @@ Piece piece_of(const ModelConfig& model, const ParameterSpec& spec, Sharding sha
 Sharding sharding_of(const ParameterSpec& spec) {
   const std::string_view name = spec.name;
   if (name == "wpe.weight") return Sharding::columns;
-  if (name.ends_with(kLoraA)) return is_transposed(name) ? Sharding::lora_a_transposed : Sharding::lora_a;
-  if (name.ends_with(kLoraB)) return is_transposed(name) ? Sharding::lora_b_transposed : Sharding::lora_b;
+  if (spec.adapter && spec.adapter->side == AdapterSide::a)
+    return is_transposed(name) ? Sharding::lora_a_transposed : Sharding::lora_a;
+  if (spec.adapter) return is_transposed(name) ? Sharding::lora_b_transposed : Sharding::lora_b;
   if (spec.matrix) return is_transposed(name) ? Sharding::transposed : Sharding::normal;
   if (ends_with_any(name, {"attn.q_norm.weight", "attn.k_norm.weight"})) return Sharding::everywhere;
   return ends_with_any(name, {"attn.qkv.bias", "mlp.up.bias"}) ? Sharding::over_y : Sharding::over_x;

@@ -100,9 +100,14 @@ std::string TextStream::finish() {
 
 ByteTokenizer::ByteTokenizer(std::span<const std::int32_t> ends) : Tokenizer(facts_of_bytes(ends)) {}
 
-void ByteTokenizer::append(std::string_view text, const EncodeOptions&, std::vector<std::int32_t>& ids) const {
+void ByteTokenizer::append(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const {
   ids.reserve(ids.size() + text.size());
-  for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+  const bool special = options.special_texts == SpecialTexts::tokens;
+  while (!text.empty()) {
+    const bool ends = special && text.starts_with(text::kEndOfText);
+    ids.push_back(ends ? kEndOfText : static_cast<unsigned char>(text.front()));
+    text.remove_prefix(ends ? text::kEndOfText.size() : 1);
+  }
 }
 
 std::string ByteTokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {

@@ -51,7 +51,7 @@ struct TokenizerFacts {
   bool is_end(std::int32_t id) const;
 };
 
-/// The ids that config.json and generation_config.json in a model's folder give to the ends of a text.
+/// The ids that config.json and generation_config.json in a model's folder, or a GGUF file, give to the ends of a text.
 struct ListedEnds {
   std::optional<std::int32_t> begin;
   std::vector<std::int32_t> ends;
@@ -129,15 +129,15 @@ class TextStream {
 };
 
 /// The tokenizer of a folder, which has the first of: tokenizer.json; tekken.json; tokenizer.model; vocab.json and
-/// merges.txt; one *.tiktoken file. Or of one of these files; of vocab.json and merges.txt either one. Throws
-/// UserError: nothing is there, a file is damaged, or it has a component that isn't known, which is named.
+/// merges.txt; one *.tiktoken file. Or of one of these files, of vocab.json and merges.txt either one, or of a GGUF
+/// file. Throws UserError: nothing is there, a file is damaged, or it has a component that isn't known, which is named.
 TokenizerPointer load_tokenizer(const std::filesystem::path& path);
 
-/// Whether load_tokenizer() would find a file in this folder.
+/// Whether load_tokenizer() would find a file in this folder, or a tokenizer in a GGUF file.
 bool has_tokenizer(const std::filesystem::path& folder);
 
-/// Ids 0..255 are bytes, 256 ends a text. "Hi" is {72, 105}. No text means 256: "<|endoftext|>" are 13 bytes.
-/// Its files are for other libraries: a tokenizer.json that gives the same ids.
+/// Ids 0..255 are bytes, 256 ends a text. "Hi" is {72, 105}. "<|endoftext|>" is 256 where such texts are tokens, else
+/// 13 bytes. Its files are for other libraries: a tokenizer.json that gives the same ids.
 class ByteTokenizer : public Tokenizer {
  public:
   static constexpr std::int32_t kEndOfText = 256;

@@ -1,4 +1,5 @@
-// `weft eval`: the loss of a checkpoint, or of a model of Hugging Face, on held-out text or tokens.
+// `weft eval`: the loss of a checkpoint, of a model of Hugging Face or of a GGUF file, on held-out text or
+// tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "train/checkpoint/adapter_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/config.h"
 #include "train/config/saved_model.h"
@@ -41,7 +43,8 @@ namespace {
 constexpr int kNoLoss = 3;  // the exit code of a fault at run time
 
 struct EvalOptions {
-  std::string from;                       // a run or checkpoint folder, or a folder of Hugging Face
+  std::string from;                       // a run or checkpoint folder, a folder of Hugging Face, or a GGUF file
+  std::string adapter;                    // of PEFT, for that model
   std::vector<train::Setting> overrides;  // of the run's own configuration
   std::vector<std::string> accepted;
   bool json = false;
@@ -67,6 +70,7 @@ train::RunConfig config_of(const train::SavedModel& saved, const EvalOptions& op
   config.threads = 0;
   config.resume.clear();
   config.init_from.clear();
+  config.adapter.clear();
   config.tokenizer.clear();    // the checkpoint has it, if it is known
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
   config.bf16_products.reset();
@@ -78,7 +82,7 @@ train::RunConfig config_of(const train::SavedModel& saved, const EvalOptions& op
 }
 
 int evaluate_model(const EvalOptions& options) {
-  const train::SavedModel saved = train::read_saved_model(options.from);
+  const train::SavedModel saved = train::read_saved_model(options.from, options.adapter);
   const auto fit_batch = [](train::RunConfig& config, std::int64_t ranks) {
     const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
@@ -94,7 +98,7 @@ int evaluate_model(const EvalOptions& options) {
     });
     const train::TokenSource source = train::open_tokens(world, config, tokenizer, /*held_out_only=*/true);
     comm::expect_same_facts(world, train::facts_of(source));
-    const train::ReadShare share = train::agree_on_weights(world, saved.path);
+    const train::ReadShare share = train::agree_on_weights(world, saved.path, saved.adapters);
     const graph::Coordinates at = graph::coordinates_of(config.grid, world.rank());
     const train::EvalBatches batches = train::eval_batches(config, source.held_out, train::share_of(config, at));
     const auto tuned =
@@ -108,8 +112,9 @@ int evaluate_model(const EvalOptions& options) {
                               .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
     const std::vector<ops::ParameterSpec> specs = ops::model_parameters(config.model);
     const auto shards = train::shards_of(config, specs, at);
-    train::load_parameters(saved.path, config.model, train::training_arrays(program.state(), shards, config.dtype),
-                           share, train::parameters_elsewhere(config, specs, at));
+    train::load_parameters_and_adapters(saved.weights(), config.model,
+                                        train::training_arrays(program.state(), shards, config.dtype), share,
+                                        train::parameters_elsewhere(config, specs, at));
     train::set_coordinates(program.state(), config.grid, at);
     const train::StopSignals signals(
         world.rank() == 0 ? "\nweft: stopping after this batch, without a loss; a second signal ends at once\n" : "");
@@ -145,14 +150,17 @@ int evaluate_model(const EvalOptions& options) {
 Command describe_eval() {
   Command command{"eval", "compute the loss of a checkpoint, or of a Hugging Face model, on held-out data"};
   const auto options = std::make_shared<EvalOptions>();
-  command.add(required(path_option("run", &options->from, "", "a run or checkpoint folder, or a folder of Hugging Face",
-                                   Paths::folders)));
+  command.add(
+      required(path_option("run", &options->from, "",
+                           "a run or checkpoint folder, a folder of Hugging Face, or a GGUF file", Paths::files)));
+  command.add(adapter_option(options->adapter));
   command.add(accept_option(options->accepted, {"tokenizer"}));
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   add_keys(command, command.name, options->overrides, "the run's");
   command.examples = {{"weft eval runs/mine"},
                       {"weft eval runs/mine --val-data book.txt --json"},
-                      {"weft eval llama-folder --val-data tokens.bin --seq-len 512"}};
+                      {"weft eval llama-folder --val-data tokens.bin --seq-len 512"},
+                      {"weft eval llama-folder --adapter peft-folder --val-data tokens.bin"}};
   command.run = [options] { return evaluate_model(*options); };
   return command;
 }

@@ -1,9 +1,8 @@
 // `weft export`: a model, of a checkpoint of any grid or of Hugging Face, as one folder that Hugging Face's libraries
-// load, or a run's training step as Chakra traces that simulators of machines replay.
+// load or as a GGUF file, or a run's training step as Chakra traces that simulators of machines replay.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
@@ -16,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/files/input_file.h"
@@ -28,7 +26,11 @@
 #include "text/tokenizer.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
+#include "tools/export_gguf.h"
 #include "tools/input/config_options.h"
+#include "tools/streamed_parameters.h"
+#include "train/checkpoint/adapter_config.h"
+#include "train/checkpoint/adapter_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/weights.h"
@@ -50,8 +52,10 @@ struct ExportOptions {
   std::vector<train::Setting> overrides;  // of the configuration: its policy
   std::string shard_size = "5GB";         // as transformers
   std::string base;                       // PEFT's name of the model below adapters
+  std::string adapter;                    // of PEFT, to merge into the model
   std::vector<std::string> accepted;
-  bool merge = false;  // adapters into the weights
+  std::string gguf_type;  // of matrices; empty: the model's own
+  bool merge = false;     // adapters into the weights
   bool json = false;
 };
 
@@ -98,65 +102,6 @@ struct ExportedFiles {
     if (adapters) return train::kAdapterFile;
     return shards == 1 ? "model.safetensors" : fmt::format("model-*-of-{:05}.safetensors", shards);
   }
-};
-
-/// A saved model's arrays, with adapters merged or not. Those asked for last stay in memory: a few of the model's
-/// tensors are together in one parameter, and files have others between them.
-class StreamedParameters {
- public:
-  StreamedParameters(const train::SavedModel& saved, bool merges)
-      : saved_(saved), merges_(merges), specs_(ops::model_parameters(saved.model)) {}
-  StreamedParameters(const StreamedParameters&) = delete;
-  StreamedParameters& operator=(const StreamedParameters&) = delete;
-
-  /// Before any array is asked for. Throws UserError like train::open_parameters().
-  void open() { read_ = train::open_parameters(saved_.path, saved_.model, states()); }
-  /// Of all parameters, without arrays.
-  std::vector<train::ParameterState> states() const {
-    std::vector<train::ParameterState> states;
-    for (const ops::ParameterSpec& spec : specs_) states.push_back({&spec, saved_.dtype});
-    return states;
-  }
-  const void* array_of(const train::ParameterState& parameter) {
-    const auto found = std::ranges::find(kept_, parameter.spec, &Array::spec);
-    if (found != kept_.end()) return found->bytes.data();
-    if (kept_.size() == kMostKept) kept_.pop_front();
-    return kept_.emplace_back(loaded(*parameter.spec)).bytes.data();
-  }
-
- private:
-  static constexpr std::size_t kMostKept = 2;
-
-  struct Array {
-    const ops::ParameterSpec* spec = nullptr;
-    Buffer bytes;
-
-    train::ParameterState state(DType dtype) { return {spec, dtype, bytes.data()}; }
-  };
-
-  Array read(const ops::ParameterSpec& spec) const {
-    Array array{&spec, Buffer(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(saved_.dtype)))};
-    read_(array.state(saved_.dtype));
-    return array;
-  }
-  Array loaded(const ops::ParameterSpec& spec) const {
-    Array weight = read(spec);
-    std::vector<Array> adapters;
-    for (const ops::ParameterSpec& other : specs_) {
-      if (merges_ && ops::is_adapter(other) && ops::adapted_weight(other) == spec.name) adapters.push_back(read(other));
-    }
-    if (adapters.empty()) return weight;
-    std::vector<train::ParameterState> merged = {weight.state(saved_.dtype)};
-    for (Array& adapter : adapters) merged.push_back(adapter.state(saved_.dtype));
-    train::merge_adapters(saved_.model, merged);
-    return weight;
-  }
-
-  const train::SavedModel& saved_;
-  const bool merges_;
-  const std::vector<ops::ParameterSpec> specs_;
-  train::ParameterReader read_;
-  std::deque<Array> kept_;
 };
 
 void expect_room(const fs::path& folder, std::span<const train::ParameterState> saved, ExportedFiles& exported) {
@@ -211,10 +156,14 @@ text::TokenizerPointer tokenizer_beside(const ExportOptions& options, const trai
 
 int export_model(const ExportOptions& options) {
   const fs::path folder = options.output;
-  const train::SavedModel model = train::read_saved_model(options.from);
+  if (!options.adapter.empty() && !options.merge) {
+    throw UserError("--adapter without --merge", "adapters that are merged: alone they are in that folder already",
+                    "--merge");
+  }
+  const train::SavedModel model = train::read_saved_model(options.from, options.adapter);
   if (options.merge && !model.model.lora.used()) {
-    throw UserError(fmt::format("--merge, and {} has no adapters", train::name_of(model)), "a run with --lora",
-                    "leave --merge out");
+    throw UserError(fmt::format("--merge, and {} has no adapters", train::name_of(model)),
+                    "a run with --lora, or --adapter", "leave --merge out");
   }
   ExportedFiles exported{model.model.lora.used() && !options.merge,
                          static_cast<std::uint64_t>(parse_bytes(options.shard_size, "--shard-size"))};
@@ -300,18 +249,23 @@ int export_chakra(const ExportOptions& options) {
 }  // namespace
 
 Command describe_export() {
-  Command command{"export", "write a model for Hugging Face, or a run's step for simulators"};
+  Command command{"export", "write a model for Hugging Face or llama.cpp, or a run's step for simulators"};
   const auto options = std::make_shared<ExportOptions>();
-  command.add(
-      required(path_option("run", &options->from, "",
-                           "a run or checkpoint folder of any grid, or a folder of Hugging Face; chakra: a run or a "
-                           "config.toml")));
-  command.add(required(output_option(options->output, "FOLDER", "the folder to write; nothing in it is overwritten")));
+  command.add(required(
+      path_option("run", &options->from, "",
+                  "a run or checkpoint folder of any grid, a folder of Hugging Face, or a GGUF file; chakra: a "
+                  "run or a config.toml")));
+  command.add(required(output_option(options->output, "FOLDER|FILE.gguf",
+                                     "the folder to write, of gguf the file; nothing is overwritten")));
   command.add(choice_option(
-      "--format", &options->format, "hf|chakra",
-      "hf: config.json, model.safetensors or several such files, and the tokenizer's files; chakra: execution traces "
-      "of one training step (MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
-      {"hf", "chakra"}));
+      "--format", &options->format, "hf|gguf|chakra",
+      "hf: config.json, model.safetensors or several such files, and the tokenizer's files; gguf: one file with the "
+      "tokenizer, as llama.cpp and Ollama read it; chakra: execution traces of one training step (MLCommons), a file a "
+      "rank, and the communicator groups, as ASTRA-sim reads them",
+      {"hf", "gguf", "chakra"}));
+  command.add(choice_option("--gguf-type", &options->gguf_type, "f32|f16|bf16|q8_0",
+                            "gguf: the type of matrices; vectors are f32; empty: the model's own",
+                            {"f32", "f16", "bf16", "q8_0"}));
   command.add(number_option("--ranks-written", &options->ranks_written, "chakra: only the first N ranks; 0: all", 0));
   command.add(
       {.names = "--shard-size",
@@ -320,26 +274,46 @@ Command describe_export() {
        .help = "hf: the largest file of weights, such as 2GB; a larger model becomes several files with an index"});
   command.add({.names = "--merge",
                .target = &options->merge,
-               .help = "hf, of a run with adapters (lora): the whole model with the adapters added to its weights; "
-                       "without it the adapters alone, as PEFT loads them"});
+               .help =
+                   "hf and gguf, of a model with adapters (lora, --adapter): the whole model with them added to its "
+                   "weights; without it hf has the adapters alone, as PEFT loads them"});
   command.add(
       word_option("--base", &options->base, "NAME",
                   "hf, of adapters: the model below them, a name or a folder, as PEFT is to find it; empty: the "
                   "init-from of the run that began with them"));
+  command.add(adapter_option(options->adapter));
   command.add(accept_option(options->accepted, {"tokenizer"}));
   command.add(policy_option(options->overrides));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.examples = {{"weft export runs/mine -o mine-hf"},
                       {"weft export runs/mine/checkpoints/step_00000200 -o step-200"},
                       {"weft export runs/adapted --merge -o adapted-hf"},
+                      {"weft export llama-folder --adapter peft-folder --merge -o merged-hf"},
+                      {"weft export runs/mine --format gguf --gguf-type q8_0 -o mine.gguf"},
                       {"weft export runs/mine --format chakra -o mine-et"}};
   command.run = [options] {
     if (options->format != "chakra" && !options->overrides.empty()) {
       throw UserError("--policy with --format " + options->format, "--format chakra, which writes a plan",
                       "leave it out: parameters are the same under every policy");
     }
-    if (options->format == "chakra" && options->merge) {
-      throw UserError("--merge with --format chakra", "--format hf, which writes weights", "leave it out");
+    if (options->format == "chakra" && (options->merge || !options->adapter.empty())) {
+      throw UserError(fmt::format("{} with --format chakra", options->merge ? "--merge" : "--adapter"),
+                      "--format hf, which writes weights", "leave it out");
+    }
+    if (options->format != "gguf" && !options->gguf_type.empty()) {
+      throw UserError("--gguf-type with --format " + options->format, "--format gguf", "leave it out");
+    }
+    if (options->format != "gguf" && fs::path(options->output).extension() == ".gguf") {
+      throw UserError(fmt::format("-o {} with --format {}", options->output, options->format),
+                      "--format gguf, which writes such files", "add --format gguf, or name a folder");
+    }
+    if (options->format == "gguf") {
+      return export_gguf({.from = options->from,
+                          .output = options->output,
+                          .type = options->gguf_type,
+                          .accepted = !options->accepted.empty(),
+                          .merge = options->merge,
+                          .json = options->json});
     }
     return options->format == "chakra" ? export_chakra(*options) : export_model(*options);
   };

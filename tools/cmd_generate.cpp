@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -20,9 +20,11 @@
 #include "base/text/json_object.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "text/chat/chat_renderer.h"
 #include "text/tokenizer.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
+#include "train/checkpoint/adapter_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/saved_model.h"
 #include "train/data/tokenized_texts.h"
@@ -36,11 +38,14 @@ namespace weft::tools {
 namespace {
 
 struct GenerateOptions {
-  std::string from;       // a run or checkpoint folder, or a folder of Hugging Face
+  std::string from;       // a run or checkpoint folder, a folder of Hugging Face, or a GGUF file
+  std::string adapter;    // of PEFT, for that model
   std::string tokenizer;  // a folder or file; empty: the model's
   std::vector<std::string> accepted;
   std::string prompt;
   std::vector<std::int32_t> prompt_ids;
+  bool chat = false;
+  std::string system, chat_template;
   std::int64_t max_tokens = 200;
   double temperature = 0.8;
   std::int64_t top_k = 0;
@@ -86,16 +91,18 @@ std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const ops:
   return options.prompt_ids;
 }
 
-std::filesystem::path folder_of(const std::filesystem::path& saved) {
-  std::error_code error;
-  return std::filesystem::is_directory(saved, error) ? saved : saved.parent_path();
-}
-
 /// The tokenizer for a text; none where ids are given.
 text::TokenizerPointer tokenizer_for(const GenerateOptions& options, const train::SavedModel& saved) {
-  if (!options.prompt_ids.empty()) return nullptr;
+  if (!options.chat && !(options.system.empty() && options.chat_template.empty())) {
+    throw UserError(options.system.empty() ? "--chat-template without --chat" : "--system without --chat", "--chat",
+                    "add --chat, or leave it out");
+  }
+  if (!options.prompt_ids.empty()) {
+    if (!options.chat) return nullptr;
+    throw UserError("--chat and --prompt-ids", "the text of a message", "--prompt TEXT");
+  }
   auto found = train::model_tokenizer(options.tokenizer, saved.path, saved.model.vocab, !options.accepted.empty());
-  if (found.tokenizer) return found.tokenizer;
+  if (found.tokenizer) return text::with_chat_template(found.tokenizer, options.chat_template);
   throw UserError(
       fmt::format("{} has no tokenizer, and a vocabulary of {} tokens", in_quotes(saved.path), saved.model.vocab),
       "a tokenizer beside the model, or a vocabulary of bytes (257)",
@@ -108,32 +115,182 @@ std::vector<std::int32_t> encoded_prompt(const GenerateOptions& options, const t
   throw UserError("no prompt, and a tokenizer without a token for the begin of a text", "a prompt", "--prompt TEXT");
 }
 
+/// What was said, and its text by the model's chat template.
+class Dialogue {
+ public:
+  Dialogue(const text::Tokenizer& tokenizer, const GenerateOptions& options)
+      : tokenizer_(tokenizer), chat_(text::chat_renderer_of(tokenizer)) {
+    if (chat_ == nullptr) {
+      throw UserError(fmt::format("--chat, and {} has no chat template", in_quotes(options.from)),
+                      "the template by which the model writes a dialogue",
+                      "--chat-template chatml, or a file with the model's own");
+    }
+    if (!options.system.empty()) add("system", options.system);
+  }
+
+  /// The ids of the text that the assistant goes on from.
+  std::vector<std::int32_t> ask(std::string_view question) {
+    add("user", question);
+    const std::string text = chat_->prompt(JsonObject().add("messages", messages_).text(), "--chat");
+    return tokenizer_.encode(text, {.add_special = false});
+  }
+  void answered(std::string_view answer) { add("assistant", answer); }
+  std::vector<std::int32_t> ends() const { return text::ends_of_turn(tokenizer_, *chat_); }
+
+ private:
+  void add(std::string_view role, std::string_view content) {
+    messages_.add(JsonObject().add("role", role).add("content", content));
+  }
+
+  const text::Tokenizer& tokenizer_;
+  std::shared_ptr<const text::ChatRenderer> chat_;
+  JsonArray messages_;
+};
+
+/// The next question of a dialogue, a line of standard input; nullopt at its end.
+std::optional<std::string> next_question() {
+  const bool terminal = isatty(STDIN_FILENO) != 0;
+  std::string line;
+  while (true) {
+    if (terminal) {
+      std::fputs("> ", stdout);
+      std::fflush(stdout);
+    }
+    if (!std::getline(std::cin, line)) return std::nullopt;
+    if (line.find_first_not_of(" \t\r") != std::string::npos) return line;
+  }
+}
+
+void expect_fits(std::int64_t prompt_size, const ops::ModelConfig& model, bool bytes) {
+  if (prompt_size <= model.context) return;
+  throw UserError(fmt::format("a prompt of {} {}", bytes ? prompt_size - 1 : prompt_size, bytes ? "bytes" : "tokens"),
+                  fmt::format("at most {}, the model's context{}", bytes ? model.context - 1 : model.context,
+                              bytes ? " without the token that begins a text" : ""),
+                  "shorten the prompt");
+}
+
+/// A text to continue, and what is shown before its continuation.
+struct Prompt {
+  std::vector<std::int32_t> ids;
+  std::string text, shown;
+};
+
+/// Writes one text after another, by the program's parameters.
+class TextWriter {
+ public:
+  TextWriter(const GenerateOptions& options, std::string saved, const text::Tokenizer* tokenizer,
+             std::vector<std::int32_t> ends, train::Generator generator)
+      : options_(options),
+        saved_(std::move(saved)),
+        tokenizer_(tokenizer),
+        ends_(std::move(ends)),
+        generator_(std::move(generator)),
+        sampler_({options.temperature, options.top_k, options.top_p, options.seed}) {}
+
+  /// Returns the text.
+  std::string write(const Prompt& prompt) {
+    std::vector<std::int32_t> made;
+    const auto begin = std::chrono::steady_clock::now();
+    std::optional<text::TextStream> stream;
+    if (tokenizer_ != nullptr) stream.emplace(*tokenizer_, prompt.ids);
+    std::string text;
+    ModelText out;
+    const auto show = [&](std::string_view piece) {
+      text += piece;
+      if (!options_.json) out.write(piece);
+    };
+    if (!options_.json) out.write(prompt.shown);
+    generator_.go_on(prompt.ids, options_.max_tokens, sampler_, [&](std::int32_t token) {
+      if (std::ranges::find(ends_, token) != ends_.end()) return false;
+      made.push_back(token);
+      show(stream ? stream->add(token) : fmt::format(" {}", token));
+      return true;
+    });
+    if (stream) show(stream->finish());
+    if (!options_.json) {
+      out.finish();
+      return text;
+    }
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    JsonObject json;
+    json.add("checkpoint", saved_);
+    json.add("ids", made).add("prompt_ids", prompt.ids);
+    if (stream) json.add("prompt", prompt.text).add("text", text);
+    json.add("tokens", made.size()).add("tokens_per_s", static_cast<double>(made.size()) / seconds);
+    say("{}\n", json.text());
+    return text;
+  }
+
+ private:
+  const GenerateOptions& options_;
+  const std::string saved_;
+  const text::Tokenizer* tokenizer_;
+  const std::vector<std::int32_t> ends_;
+  train::Generator generator_;
+  train::Sampler sampler_;
+};
+
+/// Where the texts come from: ids, one text, or the turns of a dialogue.
+class Prompts {
+ public:
+  Prompts(const GenerateOptions& options, const train::SavedModel& saved, const text::Tokenizer* tokenizer)
+      : options_(options), saved_(saved), tokenizer_(tokenizer) {
+    if (options.chat) dialogue_.emplace(*tokenizer, options);
+  }
+
+  std::optional<Prompt> next() {
+    if (is_dialogue()) {
+      const auto question = next_question();
+      return question ? std::optional(asked(*question)) : std::nullopt;
+    }
+    if (std::exchange(taken_, true)) return std::nullopt;
+    if (dialogue_) return asked(options_.prompt);
+    if (tokenizer_ != nullptr) return Prompt{encoded_prompt(options_, *tokenizer_), options_.prompt, options_.prompt};
+    std::vector<std::int32_t> ids = checked_ids(options_, saved_.model);
+    std::string shown = fmt::format("{}", fmt::join(ids, " "));
+    return Prompt{std::move(ids), "", std::move(shown)};
+  }
+  void answered(std::string_view text) {
+    if (dialogue_) dialogue_->answered(text);
+  }
+  bool is_dialogue() const { return dialogue_ && options_.prompt.empty(); }
+
+  std::vector<std::int32_t> ends() const {
+    if (tokenizer_ == nullptr) return {};
+    std::vector<std::int32_t> ends = dialogue_ ? dialogue_->ends() : tokenizer_->facts().ends;
+    const auto& listed = text::listed_ends(train::tokenizer_place(saved_.path), saved_.model.vocab).ends;
+    ends.insert(ends.end(), listed.begin(), listed.end());
+    return ends;
+  }
+
+ private:
+  Prompt asked(const std::string& question) { return {dialogue_->ask(question), question, ""}; }
+
+  const GenerateOptions& options_;
+  const train::SavedModel& saved_;
+  const text::Tokenizer* tokenizer_;
+  std::optional<Dialogue> dialogue_;
+  bool taken_ = false;
+};
+
 int generate(const GenerateOptions& options) {
-  const train::SavedModel saved = train::read_saved_model(options.from);
+  const train::SavedModel saved = train::read_saved_model(options.from, options.adapter);
   ops::ModelConfig model = saved.model;
   const text::TokenizerPointer tokenizer = tokenizer_for(options, saved);
-  const bool ids = tokenizer == nullptr, bytes = !ids && tokenizer->vocabulary() == text::ByteTokenizer::kVocabulary;
-  const std::vector<std::int32_t> prompt = ids ? checked_ids(options, model) : encoded_prompt(options, *tokenizer);
-  train::Sampler sampler({options.temperature, options.top_k, options.top_p, options.seed});
-  const auto prompt_size = static_cast<std::int64_t>(prompt.size());
-  if (prompt_size > model.context) {
-    throw UserError(fmt::format("a prompt of {} {}", bytes ? prompt_size - 1 : prompt_size, bytes ? "bytes" : "tokens"),
-                    fmt::format("at most {}, the model's context{}", bytes ? model.context - 1 : model.context,
-                                bytes ? " without the token that begins a text" : ""),
-                    "shorten the prompt");
-  }
-  model = train::with_short_context(model, prompt_size + options.max_tokens);
+  Prompts prompts(options, saved, tokenizer.get());
+  std::optional<Prompt> prompt = prompts.next();
+  if (!prompt) return 0;
+  const auto prompt_size = static_cast<std::int64_t>(prompt->ids.size());
+  expect_fits(prompt_size, model, tokenizer && tokenizer->vocabulary() == text::ByteTokenizer::kVocabulary);
+  constexpr std::int64_t kTokensOfDialogue = 4096;  // with more of them the caches would take much memory
+  const std::int64_t tokens = prompt_size + options.max_tokens;
+  model = train::with_short_context(model, prompts.is_dialogue() ? std::max(tokens, kTokensOfDialogue) : tokens);
   const std::int64_t prefill = train::prefill_length(prompt_size, options.max_tokens, model.context);
 
   train::RunConfig config;
   config.dtype = saved.dtype;
   const train::TuningSetting tuning = train::tuning_setting(options.gemm_tuning);
-  std::vector<std::int32_t> ends;
-  if (!ids) {
-    ends = tokenizer->facts().ends;
-    const auto& listed = text::listed_ends(folder_of(saved.path), model.vocab).ends;
-    ends.insert(ends.end(), listed.begin(), listed.end());
-  }
+  const std::vector<std::int32_t> ends = prompts.ends();
   return comm::run_ranks(1, [&](comm::World& world) {
     if (const auto bf16 = train::bf16_of_run(world, config, train::checkpoint_of(saved)))
       config.bf16_products = bf16->unit;
@@ -144,37 +301,10 @@ int generate(const GenerateOptions& options) {
         {.threads = threads_of(options.threads), .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
     const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model);
     const auto shards = ops::shard_parameters(model, specs, {}, {});
-    train::load_parameters(saved.path, model, train::training_arrays(program.state(), shards, saved.dtype));
-    train::Generator generator(program, model, prefill);
-    std::vector<std::int32_t> made;
-    const auto begin = std::chrono::steady_clock::now();
-    ModelText out;
-    std::optional<text::TextStream> stream;
-    if (!ids) stream.emplace(*tokenizer, prompt);
-    std::string text;
-    const auto show = [&](std::string_view piece) {
-      text += piece;
-      if (!options.json) out.write(piece);
-    };
-    if (!options.json) out.write(ids ? fmt::format("{}", fmt::join(prompt, " ")) : options.prompt);
-    generator.generate(prompt, options.max_tokens, sampler, [&](std::int32_t token) {
-      if (std::ranges::find(ends, token) != ends.end()) return false;
-      made.push_back(token);
-      show(ids ? fmt::format(" {}", token) : stream->add(token));
-      return true;
-    });
-    if (stream) show(stream->finish());
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (options.json) {
-      JsonObject json;
-      json.add("checkpoint", saved.path.string());
-      json.add("ids", made).add("prompt_ids", prompt);
-      if (!ids) json.add("prompt", options.prompt).add("text", text);
-      json.add("tokens", made.size()).add("tokens_per_s", static_cast<double>(made.size()) / seconds);
-      say("{}\n", json.text());
-    } else {
-      out.finish();
-    }
+    train::load_parameters_and_adapters(saved.weights(), model,
+                                        train::training_arrays(program.state(), shards, saved.dtype));
+    TextWriter writer(options, saved.path.string(), tokenizer.get(), ends, train::Generator(program, model, prefill));
+    for (; prompt; prompt = prompts.next()) prompts.answered(writer.write(*prompt));
     return 0;
   });
 }
@@ -184,12 +314,22 @@ int generate(const GenerateOptions& options) {
 Command describe_generate() {
   Command command{"generate", "continue a text with a trained model"};
   const auto options = std::make_shared<GenerateOptions>();
-  command.add(required(path_option("run", &options->from, "", "a run or checkpoint folder, or a folder of Hugging Face",
-                                   Paths::folders)));
+  command.add(
+      required(path_option("run", &options->from, "",
+                           "a run or checkpoint folder, a folder of Hugging Face, or a GGUF file", Paths::files)));
+  command.add(adapter_option(options->adapter));
   command.add(
       word_option("--prompt", &options->prompt, "TEXT", "the text to continue; -: read it from standard input"));
   command.add(repeated(word_option("--prompt-ids", &options->prompt_ids, "ID,ID,…",
                                    "the ids of the prompt's tokens, without a tokenizer; prints ids")));
+  command.add({.names = "--chat",
+               .target = &options->chat,
+               .help =
+                   "the prompt is a message, which the model answers by its chat template; without a prompt each line "
+                   "of standard input is one, and the dialogue goes on"});
+  command.add(word_option("--system", &options->system, "TEXT", "with --chat: the message that begins the dialogue"));
+  command.add(path_option("--chat-template", &options->chat_template, "chatml|FILE",
+                          "with --chat: another template than the model's own"));
   command.add(path_option("--tokenizer", &options->tokenizer, "PATH",
                           "a tokenizer's file, or a folder with one; empty: the model's own"));
   command.add(accept_option(options->accepted, {"tokenizer"}));
@@ -210,6 +350,8 @@ Command describe_generate() {
   command.add({.names = "--json", .target = &options->json, .help = "print text, ids and speed as one JSON object"});
   command.examples = {{"weft generate runs/mine --prompt \"This License\""},
                       {"weft generate runs/mine --temperature 0 --max-tokens 50"},
+                      {"weft generate SmolLM2-135M-Instruct --chat --prompt \"Where is Paris?\" --temperature 0"},
+                      {"weft generate SmolLM2-135M-Instruct --chat", "a dialogue, a message a line"},
                       {"head -c 200 book.txt | weft generate runs/mine --prompt -"},
                       {"weft generate gpt2-folder --prompt-ids 464,3290 --max-tokens 20"}};
   command.run = [options] {

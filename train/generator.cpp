@@ -95,7 +95,7 @@ std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::i
 }
 
 ops::ModelConfig with_short_context(ops::ModelConfig model, std::int64_t tokens) {
-  if (model.family == ops::Family::llama) model.context = std::min(model.context, std::max<std::int64_t>(1, tokens));
+  if (!model.parts().learned_positions) model.context = std::min(model.context, std::max<std::int64_t>(1, tokens));
   return model;
 }
 
@@ -148,18 +148,40 @@ void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t max_
     throw UserError(fmt::format("a prompt of {} tokens", prompt.size()), fmt::format("1 to {} tokens", prefill_tokens_),
                     "shorten the prompt");
   }
-  std::vector<std::int32_t> text(prompt.begin(), prompt.end());
-  std::int64_t cached = static_cast<std::int64_t>(text.size());  // tokens in the caches
-  std::span<const float> logits = prefill(text);
+  text_.assign(prompt.begin(), prompt.end());
+  cached_ = static_cast<std::int64_t>(text_.size());
+  write(prefill(text_), max_tokens, sampler, on_token);
+}
+
+void Generator::go_on(std::span<const std::int32_t> prompt, std::int64_t max_tokens, Sampler& sampler,
+                      const std::function<bool(std::int32_t)>& on_token) {
+  const auto size = static_cast<std::int64_t>(prompt.size());
+  if (size > context_) {
+    throw UserError(fmt::format("a text of {} tokens", size), fmt::format("at most {}, the model's context", context_),
+                    "begin a new dialogue");
+  }
+  // The caches begin with the text, but for a text that outgrew the context.
+  const auto known = std::ranges::mismatch(prompt, text_).in1 - prompt.begin();
+  const std::int64_t same = std::min({static_cast<std::int64_t>(known), cached_, size - 1});
+  const bool from_begin = cached_ + 1 >= static_cast<std::int64_t>(text_.size());
+  if (same < 1 || !from_begin) return generate(prompt, max_tokens, sampler, on_token);
+  text_.assign(prompt.begin(), prompt.end());
+  std::span<const float> logits;
+  for (cached_ = same; cached_ < size; ++cached_) logits = decode(text_[static_cast<std::size_t>(cached_)], cached_);
+  write(logits, max_tokens, sampler, on_token);
+}
+
+void Generator::write(std::span<const float> logits, std::int64_t max_tokens, Sampler& sampler,
+                      const std::function<bool(std::int32_t)>& on_token) {
   for (std::int64_t i = 0; i < max_tokens; ++i) {
-    const std::int32_t token = sampler.sample(logits, text.size());
-    text.push_back(token);
+    const std::int32_t token = sampler.sample(logits, text_.size());
+    text_.push_back(token);
     if (!on_token(token) || i + 1 == max_tokens) return;
-    if (cached < context_) {
-      logits = decode(token, cached++);
+    if (cached_ < context_) {
+      logits = decode(token, cached_++);
     } else {
-      cached = std::max<std::int64_t>(1, context_ / 2);
-      logits = prefill(std::span(text).last(static_cast<std::size_t>(cached)));
+      cached_ = std::max<std::int64_t>(1, context_ / 2);
+      logits = prefill(std::span(text_).last(static_cast<std::size_t>(cached_)));
     }
   }
 }

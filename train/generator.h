@@ -71,7 +71,15 @@ class Generator {
   void generate(std::span<const std::int32_t> prompt, std::int64_t max_tokens, Sampler& sampler,
                 const std::function<bool(std::int32_t)>& on_token);
 
+  /// The same, with parameters that didn't change since the last text. Only the tokens of the prompt that differ from
+  /// the last text are read, one at a time, so that a turn of a dialogue costs what is new in it. The prompt has up to
+  /// as many tokens as the model has positions.
+  void go_on(std::span<const std::int32_t> prompt, std::int64_t max_tokens, Sampler& sampler,
+             const std::function<bool(std::int32_t)>& on_token);
+
  private:
+  void write(std::span<const float> logits, std::int64_t max_tokens, Sampler& sampler,
+             const std::function<bool(std::int32_t)>& on_token);
   std::span<const float> prefill(std::span<const std::int32_t> tokens);
   std::span<const float> decode(std::int32_t token, std::int64_t position);
   std::span<const float> logits() const;
@@ -79,6 +87,8 @@ class Generator {
 
   execute::Program& program_;
   std::int64_t context_, prefill_tokens_, vocab_;
+  std::vector<std::int32_t> text_;  // the prompt and what was written after it
+  std::int64_t cached_ = 0;         // of its last tokens, those in the caches
 };
 
 }  // namespace weft::train

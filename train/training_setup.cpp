@@ -13,6 +13,7 @@
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/execute/device/devices.h"
+#include "train/checkpoint/adapter_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/replicas.h"
@@ -107,14 +108,16 @@ void warn_of_other_kernels(const TrainingSetup& setup, const std::filesystem::pa
 void load_initial_weights(const TrainingSetup& setup, const std::filesystem::path& from) {
   const RunConfig& config = setup.config();
   std::vector<ParameterState> saved = setup.parameters(), adapters;
-  const bool has_adapters = is_checkpoint(from) && read_checkpoint_info(from).model.lora.used();
+  const bool has_adapters =
+      !config.adapter.empty() || (is_checkpoint(from) && read_checkpoint_info(from).model.lora.used());
   if (config.model.lora.used() && !has_adapters) {
     const auto is_base = [](const ParameterState& parameter) { return parameter.spec->frozen; };
     const auto first = std::stable_partition(saved.begin(), saved.end(), is_base);
     adapters.assign(first, saved.end());
     saved.erase(first, saved.end());
   }
-  load_parameters(from, config.model, saved, setup.inputs.share, parameters_elsewhere(config, setup.specs, setup.at));
+  load_parameters_and_adapters({from, config.adapter}, config.model, saved, setup.inputs.share,
+                               parameters_elsewhere(config, setup.specs, setup.at));
   initialize_parameters(adapters, config.seed);
   Log(LogTopic::checkpoint, setup.world.rank()).info("weights of {} loaded", from.string());
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/zstd_source.h"
 #include "base/printable.h"
 
 namespace weft {
@@ -139,6 +140,10 @@ ByteSource text_source(std::string_view text) {
   };
 }
 
+bool is_packed_name(const std::filesystem::path& path) {
+  return path.extension() == ".gz" || path.extension() == ".zst";
+}
+
 OpenedFile open_text_file(const std::filesystem::path& path, std::string_view what) {
   const std::string name = path.string();
   std::error_code error;
@@ -148,6 +153,7 @@ OpenedFile open_text_file(const std::filesystem::path& path, std::string_view wh
     throw UserError(fmt::format("can't read {} '{}'{}", what, name, error ? ": " + error.message() : ""),
                     "a file that can be read", "check the path");
   }
+  if (is_zstd_file(InputFile(path))) return {zstd_source(path), size * kMostUnpackedByZstd};
   constexpr unsigned kBuffer = 1 << 18;
   gzbuffer(file.get(), kBuffer);
   const bool packed = gzdirect(file.get()) == 0;

@@ -1,5 +1,5 @@
-// Files that are read: at offsets, whole, or piece by piece, also if they are compressed with gzip; and gzip files
-// written.
+// Files that are read: at offsets, whole, or piece by piece, also if they are compressed with gzip or Zstandard; and
+// gzip files written.
 #pragma once
 
 #include <cstddef>
@@ -71,7 +71,10 @@ using ByteSource = std::function<std::size_t(std::span<char>)>;
 /// The text must outlive the source.
 ByteSource text_source(std::string_view text);
 
-/// An open file; it is decompressed while it is read if it begins as gzip files do.
+/// Whether a name is that of a packed text that open_text_file() unpacks: "a.txt.gz", "a.jsonl.zst".
+bool is_packed_name(const std::filesystem::path& path);
+
+/// An open file; it is decompressed while it is read if it begins as files of gzip or Zstandard do.
 struct OpenedFile {
   ByteSource source;
   std::uint64_t most_bytes = 0;  // an upper bound of the text's length

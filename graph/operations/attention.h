@@ -17,15 +17,16 @@ constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t
   return as_double(batch * heads) * as_double(keys) * (2 * as_double(seq) - as_double(keys) + 1) / 2;
 }
 
-/// Scores are scaled by 1/√head_dim; query head h reads KV head h / (heads / kv_heads). log_sum_exp [batch·heads·seq]
-/// is that of the scaled scores. Window w > 0: a query at position p sees the keys p − w + 1 … p, else all up to p.
-/// With `documents` it sees no key before its document: document_starts holds, for each query, the position in its
-/// sequence of the first token that it may see. Positions don't decrease along a sequence. Work is counted without
-/// documents, whose lengths a graph doesn't know.
+/// Scores are multiplied by `scale`, 0: 1/√head_dim; query head h reads KV head h / (heads / kv_heads). log_sum_exp
+/// [batch·heads·seq] is that of the scaled scores. Window w > 0: a query at position p sees the keys p − w + 1 … p,
+/// else all up to p. With `documents` it sees no key before its document: document_starts holds, for each query, the
+/// position in its sequence of the first token that it may see. Positions don't decrease along a sequence. Work is
+/// counted without documents, whose lengths a graph doesn't know.
 struct AttentionSize {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
   std::int64_t window = 0;
   bool documents = false;
+  float scale = 0.0F;
 
   static constexpr auto fields() {
     return std::tuple{field("batch", &AttentionSize::batch),
@@ -34,7 +35,8 @@ struct AttentionSize {
                       field("kv_heads", &AttentionSize::kv_heads),
                       field("head_dim", &AttentionSize::head_dim),
                       field("window", &AttentionSize::window).told_if_set(),
-                      field("documents", &AttentionSize::documents).told_if_set()};
+                      field("documents", &AttentionSize::documents).told_if_set(),
+                      field("scale", &AttentionSize::scale).told_if_set()};
   }
 };
 
@@ -94,18 +96,22 @@ struct CacheStore {
 };
 
 /// For each sequence, stores the key and value of one new token at `position`, then attends to positions 0..position,
-/// or with a window w to the last w of them.
+/// or with a window w to the last w of them. `scale` as in AttentionSize.
 struct AttentionDecode {
   std::int64_t batch, heads, kv_heads, head_dim, context;
   std::int64_t window = 0;
+  float scale = 0.0F;
 
   static constexpr std::string_view kind = "attention_decode";
   static constexpr KindClass kind_class = KindClass::attention;
   static constexpr auto fields() {
-    return std::tuple{
-        field("batch", &AttentionDecode::batch),       field("heads", &AttentionDecode::heads),
-        field("kv_heads", &AttentionDecode::kv_heads), field("head_dim", &AttentionDecode::head_dim),
-        field("context", &AttentionDecode::context),   field("window", &AttentionDecode::window).told_if_set()};
+    return std::tuple{field("batch", &AttentionDecode::batch),
+                      field("heads", &AttentionDecode::heads),
+                      field("kv_heads", &AttentionDecode::kv_heads),
+                      field("head_dim", &AttentionDecode::head_dim),
+                      field("context", &AttentionDecode::context),
+                      field("window", &AttentionDecode::window).told_if_set(),
+                      field("scale", &AttentionDecode::scale).told_if_set()};
   }
   constexpr auto arguments() const {
     const ArgumentShape queries{batch, heads * head_dim}, keys{batch, kv_heads * head_dim};

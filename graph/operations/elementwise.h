@@ -34,17 +34,23 @@ struct GeluBackward : ElementCount {
   constexpr Work work(double element_bytes) const { return each(n, kGeluGradientFlops, 3 * element_bytes); }
 };
 
-/// y = silu(gate)·up; a row of the input is [gate | up].
-struct SwiGluForward : MatrixSize {
-  static constexpr std::string_view kind = "swiglu";
+/// y = act(gate)·up; a row of the input is [gate | up]. act is silu (SwiGLU) or tanh-approximated GELU (GeGLU).
+template <bool kGelu>
+struct GatedForward : MatrixSize {
+  static constexpr std::string_view kind = kGelu ? "geglu" : "swiglu";
   constexpr auto arguments() const {
     return std::array{reads("x", {rows, 2 * cols}, kFloat), writes("y", {rows, cols}, same_as("x"))};
   }
-  constexpr Work work(double element_bytes) const { return each(rows * cols, 10, 3 * element_bytes); }
+  constexpr Work work(double element_bytes) const {
+    return each(rows * cols, kGelu ? kGeluFlops + 1 : 10, 3 * element_bytes);
+  }
 };
+using SwiGluForward = GatedForward<false>;
+using GeGluForward = GatedForward<true>;
 
-struct SwiGluBackward : MatrixSize {
-  static constexpr std::string_view kind = "swiglu_backward";
+template <bool kGelu>
+struct GatedBackward : MatrixSize {
+  static constexpr std::string_view kind = kGelu ? "geglu_backward" : "swiglu_backward";
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, 2 * cols}, kFloat),
@@ -52,8 +58,12 @@ struct SwiGluBackward : MatrixSize {
         writes("dx", {rows, 2 * cols}, same_as("x")),
     };
   }
-  constexpr Work work(double element_bytes) const { return each(rows * cols, 18, 5 * element_bytes); }
+  constexpr Work work(double element_bytes) const {
+    return each(rows * cols, kGelu ? kGeluFlops + kGeluGradientFlops : 18, 5 * element_bytes);
+  }
 };
+using SwiGluBackward = GatedBackward<false>;
+using GeGluBackward = GatedBackward<true>;
 
 /// out = a + b.
 struct Add : ElementCount {
@@ -75,6 +85,21 @@ struct Scale {
 
   static constexpr std::string_view kind = "scale";
   static constexpr auto fields() { return std::tuple{field("n", &Scale::n), field("factor", &Scale::factor)}; }
+  constexpr auto arguments() const {
+    return std::array{reads("x", any_shape(n), kFloat), writes("out", any_shape(n), same_as("x"))};
+  }
+  constexpr Work work(double element_bytes) const { return each(n, 1, 2 * element_bytes); }
+};
+
+/// out = x + value.
+struct AddConstant {
+  std::int64_t n;
+  float value;
+
+  static constexpr std::string_view kind = "add_constant";
+  static constexpr auto fields() {
+    return std::tuple{field("n", &AddConstant::n), field("value", &AddConstant::value)};
+  }
   constexpr auto arguments() const {
     return std::array{reads("x", any_shape(n), kFloat), writes("out", any_shape(n), same_as("x"))};
   }
@@ -130,8 +155,8 @@ struct Dropout {
   constexpr Work work(double element_bytes) const { return each(rows * cols, 30, (residual ? 3 : 2) * element_bytes); }
 };
 
-using ElementwiseOperations =
-    OperationList<GeluForward, GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Zero, Cast, Dropout>;
+using ElementwiseOperations = OperationList<GeluForward, GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Zero,
+                                            Cast, Dropout, GeGluForward, GeGluBackward, AddConstant>;
 
 struct ColumnWindows {
   std::int64_t rows, cols, windows, ranks_per_window;
@@ -157,15 +182,22 @@ struct TakeColumns : ColumnWindows {
   constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(rows * cols)}; }
 };
 
-/// The adjoint of TakeColumns: x in its window of out, zero in the other windows.
+/// The adjoint of TakeColumns: x in its window of out, zero in the other windows. `accumulate`: x is added to its
+/// window, and the others stay.
 struct PutColumns : ColumnWindows {
+  bool accumulate = false;
+
   static constexpr std::string_view kind = "put_columns";
   static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple_cat(ColumnWindows::fields(),
+                          std::tuple{field("accumulate", &PutColumns::accumulate).told_if_set()});
+  }
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, cols}, kFloat),
         reads("coordinate", {1}, DType::i64),
-        writes("out", {rows, windows * cols}, same_as("x")),
+        writes("out", {rows, windows * cols}, same_as("x")).updated_when(accumulate),
     };
   }
   constexpr Work work(double element_bytes) const {

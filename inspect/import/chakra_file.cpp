@@ -176,7 +176,7 @@ bool read_first_schema_node(std::string_view message, ChakraNode& node) {
 
 std::int64_t rank_before_suffix(const std::string& path) {
   std::string file = std::filesystem::path(path).filename().string();
-  for (const std::string_view suffix : {".gz", ".et", ".chakra"}) {
+  for (const std::string_view suffix : {".gz", ".zst", ".et", ".chakra"}) {
     if (file.ends_with(suffix)) file.resize(file.size() - suffix.size());
   }
   const std::size_t digits = file.find_last_not_of("0123456789") + 1;

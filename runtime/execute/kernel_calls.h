@@ -26,10 +26,10 @@ inline float factor_of(const graph::Rope& op) {
 }
 
 inline cpu::AttentionShape shape_of(const auto& op) {
-  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window};
+  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window, op.scale};
 }
 inline cpu::DecodeShape shape_of(const graph::AttentionDecode& op) {
-  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context, op.window};
+  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context, op.window, op.scale};
 }
 
 /// The tensors of attention and of its gradient; document_starts only if the operation has them.
@@ -113,6 +113,9 @@ struct KernelCalls {
   void operator()(Call<graph::GeluBackward> c) const { gelu_backward(where, c["x"], c["dy"], c["dx"]); }
   void operator()(Call<graph::SwiGluForward> c) const { swiglu_forward(where, c["x"], c["y"]); }
   void operator()(Call<graph::SwiGluBackward> c) const { swiglu_backward(where, c["x"], c["dy"], c["dx"]); }
+  void operator()(Call<graph::GeGluForward> c) const { geglu_forward(where, c["x"], c["y"]); }
+  void operator()(Call<graph::GeGluBackward> c) const { geglu_backward(where, c["x"], c["dy"], c["dx"]); }
+  void operator()(Call<graph::AddConstant> c) const { add_constant(where, c["x"], c->value, c["out"]); }
   void operator()(Call<graph::Add> c) const { add(where, c["a"], c["b"], c["out"]); }
   void operator()(Call<graph::Scale> c) const { scale(where, c["x"], c->factor, c["out"]); }
   void operator()(Call<graph::Zero> c) const { zero(where, c["out"]); }

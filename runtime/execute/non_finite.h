@@ -1,19 +1,13 @@
-// Finds NaNs and infinities in the results of a task or in the data of a checkpoint.
+// Finds NaNs and infinities in the results of a task.
 #pragma once
 
-#include <cstdint>
 #include <mutex>
 #include <optional>
 
-#include "kernels/cpu/matrix.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/task_arguments.h"
 
 namespace weft::execute {
-
-/// The first element, counted row-major within the window, that is a NaN or an infinity; nothing for integers. Reads
-/// each element once, at the speed of memory.
-std::optional<std::int64_t> first_non_finite(const cpu::Matrix& matrix);
 
 /// Looks for NaN and infinity in the tensors that tasks wrote, and keeps the first such task in program order. Checks
 /// one step at a time; any number of threads may call look_at().

@@ -42,9 +42,9 @@ constexpr std::array kModels = {StudyModel{"1m", 4, 128, 4, 352},    StudyModel{
 constexpr const char* kOrigin = "weft study memorisation";  // of settings, in messages
 constexpr const char *kTrainFile = "train.bin", *kHeldOutFile = "held-out.bin", *kRunFolder = "run";
 // Keys that the study decides.
-constexpr std::array<std::string_view, 12> kOwnKeys = {"model",   "data",   "val-data", "tokenizer",
-                                                       "run-dir", "epochs", "steps",    "packing",
-                                                       "seq-len", "seed",   "resume",   "init-from"};
+constexpr std::array<std::string_view, 13> kOwnKeys = {"model",  "data",      "val-data", "tokenizer", "run-dir",
+                                                       "epochs", "steps",     "packing",  "seq-len",   "seed",
+                                                       "resume", "init-from", "adapter"};
 
 const StudyModel& model_named(std::string_view name) {
   const auto found = std::ranges::find(kModels, name, &StudyModel::name);

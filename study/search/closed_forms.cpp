@@ -42,14 +42,15 @@ double ring(double n) {
 std::array<LayerProduct, 4> layer_products(const ops::ModelConfig& model) {
   const double hidden = graph::as_double(model.hidden), q = graph::as_double(model.query_cols()),
                kv = graph::as_double(model.key_cols()), ffn = graph::as_double(model.ffn);
-  const double up = ffn * (model.family == ops::Family::llama ? 2 : 1);
+  const double up = ffn * (model.parts().gated() ? 2 : 1);
   const ops::LoraConfig& lora = model.lora;
-  const auto trained = [&](bool has_adapter) { return !lora.used() || has_adapter; };
-  return {LayerProduct{hidden, q + 2 * kv, false, true, trained(lora.qkv)},
-          LayerProduct{q, hidden, true, true, trained(lora.out)},
-          LayerProduct{hidden, up, false, true, trained(lora.mlp)},
-          // Its result is the layer's own, which no backward pass needs again.
-          LayerProduct{ffn, hidden, true, false, trained(lora.mlp)}};
+  const auto trained = [&](const ops::LoraModules& of_product) { return !lora.used() || (lora.on & of_product).any(); };
+  return {
+      LayerProduct{hidden, q + 2 * kv, false, true, trained(ops::kLoraQkv)},
+      LayerProduct{q, hidden, true, true, trained(ops::kLoraOut)},
+      LayerProduct{hidden, up, false, true, trained(ops::only(ops::LoraModule::gate) | ops::only(ops::LoraModule::up))},
+      // Its result is the layer's own, which no backward pass needs again.
+      LayerProduct{ffn, hidden, true, false, trained(ops::only(ops::LoraModule::down))}};
 }
 
 double ClosedForms::least_bytes(const StepSetup& setup) const {

@@ -115,6 +115,7 @@ std::vector<train::Setting> choose_grid(const train::RunConfig& config, const tr
   // Their model is read. A search fills in many configurations, each of which would read it again.
   run.config.resume.clear();
   run.config.init_from.clear();
+  run.config.adapter.clear();
   const bool own_limit = !run.config.memory && run.config.machine.empty();
   if (own_limit) run.config.memory = static_cast<std::int64_t>(machine_memory_bytes()) / ranks.on_node;
   const SearchOptions options = options_of(run, kept, ranks.all);

@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     while (const auto part = files.next()) {
       ++records;
       std::string together;
-      for (const text::TextPiece& piece : files.pieces(*part)) together += piece.text;
+      const text::TextContent content = files.content(*part);
+      for (const text::TextPiece& piece : std::get<std::vector<text::TextPiece>>(content)) together += piece.text;
       fuzz::require(files.text(*part) == together, "a text that isn't its pieces");
     }
     fuzz::require(records <= size, "more records than bytes");

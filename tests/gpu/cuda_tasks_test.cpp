@@ -111,6 +111,24 @@ TEST_F(CudaTasks, RmsNorm) {
   check_norm<false>();
 }
 
+// Of queries and keys: windows of the rows of Q, K and V.
+TEST_F(CudaTasks, RmsNormsOfWindows) {
+  constexpr std::int64_t rows = 37, cols = 40, parts = 3;
+  for (const DType dtype : kFloats) {
+    for (const std::int64_t padding : {5, 16}) {
+      const auto x = padded(padding), y = padded(2 * padding);
+      check(graph::RmsNormForward{rows, cols, 1e-5F}, dtype, {2e-5, 2e-5}, {{"x", x}, {"y", y}});
+      check(graph::RmsNormBackward{rows, cols}, dtype, kOfSums, {{"rstd", positive()}, {"x", x}, {"dy", y}, {"dx", x}});
+      check(graph::NormStatistics{{rows, cols, false}}, dtype, {1e-5, 1e-5}, {{"x", x}});
+      check(graph::NormForwardOfParts{rows, cols, parts, 1e-5F, false}, dtype, {1e-4, 1e-4},
+            {{"statistics", positive()}, {"x", x}, {"y", y}});
+      check(graph::NormBackwardSums{{rows, cols, false}}, dtype, kOfSums, {{"rstd", positive()}, {"x", x}, {"dy", y}});
+      check(graph::NormBackwardOfParts{rows, cols, parts, false}, dtype, kOfSums,
+            {{"rstd", positive()}, {"x", x}, {"dy", y}, {"dx", x}});
+    }
+  }
+}
+
 TEST_F(CudaTasks, HeadNorm) {
   struct Shape {
     std::int64_t rows, heads, head_dim;
@@ -146,7 +164,10 @@ TEST_F(CudaTasks, Columns) {
     for (const std::int64_t coordinate : {0, 3}) {
       check(graph::AddBias{19, 40}, dtype, kClose, {{"coordinate", integer(coordinate)}});
       check(graph::TakeColumns{19, 40, 2, 2}, dtype, kExact, {{"coordinate", integer(coordinate)}});
-      check(graph::PutColumns{19, 40, 2, 2}, dtype, kExact, {{"coordinate", integer(coordinate)}});
+      for (const bool accumulate : {false, true}) {
+        check(graph::PutColumns{{19, 40, 2, 2}, accumulate}, dtype, kExact, {{"coordinate", integer(coordinate)}});
+        check(graph::PutColumns{{1, 21, 2, 2}, accumulate}, dtype, kExact, {{"coordinate", integer(coordinate)}});
+      }
     }
   }
 }
@@ -191,6 +212,7 @@ TEST_F(CudaTasks, Rope) {
 struct AttentionCase {
   std::int64_t batch, seq, heads, kv_heads, head_dim, window = 0;
   std::vector<std::int64_t> documents = {};  // their lengths; empty: one a sequence
+  float scale = 0.0F;
 
   std::vector<std::int32_t> starts() const { return cpu::testing::starts_of_documents(batch, seq, documents); }
 };
@@ -208,16 +230,19 @@ const std::vector<AttentionCase> kAttentionCases = {
     {2, 90, 2, 2, 16, 1},
     {1, 200, 1, 1, 130, 100},
     {2, 150, 2, 1, 64, 0, {100, 3, 1, 90}},
-    {1, 140, 1, 1, 16, 30, {64, 20}}};
+    {1, 140, 1, 1, 16, 30, {64, 20}},
+    {1, 100, 2, 1, 64, 0, {}, 0.3F},
+    {1, 90, 2, 2, 22, 0, {}, 0.02F}};
 
 TEST_F(CudaTasks, Attention) {
   for (const DType dtype : kFloats) {
     for (const AttentionCase& s : kAttentionCases) {
       const auto starts = s.starts();
-      check(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, !starts.empty()}, dtype,
-            {1e-3, dtype == DType::bf16 ? 2e-2 : 1e-4},
-            {{"q", padded(16)},
-             {"document_starts", {.fill = testing::Fill::integers, .integers = {starts.begin(), starts.end()}}}});
+      check(
+          graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, !starts.empty(), s.scale},
+          dtype, {1e-3, dtype == DType::bf16 ? 2e-2 : 1e-4},
+          {{"q", padded(16)},
+           {"document_starts", {.fill = testing::Fill::integers, .integers = {starts.begin(), starts.end()}}}});
     }
   }
 }
@@ -250,8 +275,9 @@ TEST_F(CudaTasks, AttentionBackward) {
         for (Tensor* tensor : all) matrices.push_back(tensor->view());
         return matrices;
       };
-      on_cpu(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents}, views());
-      const graph::AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents};
+      on_cpu(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents, s.scale},
+             views());
+      const graph::AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents, s.scale};
       all.insert(all.end(), {&dout, &dq, &dk, &dv});
       testing::GpuMemory memory;
       execute::CudaLibraries libraries;
@@ -284,6 +310,8 @@ TEST_F(CudaTasks, Decode) {
       check(graph::AttentionDecode{batch, heads, kv_heads, dim, context, window}, dtype,
             {1e-3, dtype == DType::bf16 ? 1e-2 : 1e-4}, {{"position", integer(50)}});
     }
+    check(graph::AttentionDecode{batch, heads, kv_heads, dim, context, 0, 0.3F}, dtype,
+          {1e-3, dtype == DType::bf16 ? 1e-2 : 1e-4}, {{"position", integer(50)}});
   }
 }
 
@@ -295,11 +323,14 @@ TEST_F(CudaTasks, Activations) {
       check(graph::Add{n}, dtype, kClose);
       check(graph::Zero{n}, dtype, kExact);
       check(graph::Scale{n, 0.75F}, dtype, kExact);
+      check(graph::AddConstant{n, 1.0F}, dtype, kExact);
       for (const DType to : kFloats) check(graph::Cast{n}, dtype, kExact, {{"out", of_dtype(to)}});
     }
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{40, 256}, {11, 13}}) {
       check(graph::SwiGluForward{rows, cols}, dtype, {1e-5, 1e-6});
       check(graph::SwiGluBackward{rows, cols}, dtype, {1e-5, 1e-5});
+      check(graph::GeGluForward{rows, cols}, dtype, {1e-5, 1e-6});
+      check(graph::GeGluBackward{rows, cols}, dtype, {1e-5, 1e-5});
     }
   }
 }

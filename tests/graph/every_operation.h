@@ -10,7 +10,7 @@
 namespace weft::testing {
 
 /// Additions come last, so that the operations before them keep their dtypes, and with them their golden texts.
-inline std::vector<graph::Operation> every_operation() {
+inline std::vector<graph::Operation> operations_of_gpt2_and_llama() {
   return {graph::Gemm{2, 3, 5},
           graph::Gemm{2, 3, 5, true, true, true, true, true},
           graph::Gemm{.m = 2, .n = 3, .k = 5, .trans_b = true, .has_bias = true, .epilogue = Epilogue::gelu},
@@ -35,7 +35,7 @@ inline std::vector<graph::Operation> every_operation() {
           graph::NormBackwardOfParts{2, 3, 4, false},
           graph::NormBackwardOfParts{2, 3, 4, true, true, true},
           graph::TakeColumns{2, 3, 4, 2},
-          graph::PutColumns{2, 3, 4, 2},
+          graph::PutColumns{{2, 3, 4, 2}},
           graph::EmbeddingForward{6, 4, 11, 3},
           graph::EmbeddingForward{6, 4, 11, 3, true, true, true},
           graph::EmbeddingBackward{6, 4, 11},
@@ -83,9 +83,26 @@ inline std::vector<graph::Operation> every_operation() {
           graph::AttentionBackward{2, 3, 4, 2, 8, 2},
           graph::AttentionDecode{2, 4, 2, 8, 16, 6},
           graph::AttentionForward{2, 3, 4, 2, 8, 0, true},
-          graph::AttentionBackward{2, 3, 4, 2, 8, 2, true},
-          graph::Scale{7, 0.5F},
-          graph::Zero{7}};
+          graph::AttentionBackward{2, 3, 4, 2, 8, 2, true}};
+}
+
+/// Of adapters, and of other families.
+inline std::vector<graph::Operation> further_operations() {
+  return {graph::Scale{7, 0.5F},
+          graph::Zero{7},
+          graph::GeGluForward{2, 3},
+          graph::GeGluBackward{2, 3},
+          graph::AddConstant{7, 1.0F},
+          graph::PutColumns{{2, 3, 4, 2}, true},
+          graph::AttentionForward{2, 3, 4, 2, 8, 0, false, 0.5F},
+          graph::AttentionBackward{2, 3, 4, 2, 8, 2, false, 0.5F},
+          graph::AttentionDecode{2, 4, 2, 8, 16, 0, 0.5F}};
+}
+
+inline std::vector<graph::Operation> every_operation() {
+  std::vector<graph::Operation> all = operations_of_gpt2_and_llama();
+  for (graph::Operation& operation : further_operations()) all.push_back(std::move(operation));
+  return all;
 }
 
 /// An operation, and its own state tensor for each argument that is present.

@@ -64,7 +64,7 @@ TEST_P(LoraGraph, KeepsNothingOfFrozenWeightsButThem) {
 
 // No product for the gradient of a weight, and no step below the first adapter, which here is in the first MLP.
 TEST_P(LoraGraph, ComputesNoGradientThatNobodyNeeds) {
-  adapted_.lora.qkv = adapted_.lora.out = false;
+  adapted_.lora.on = kLoraMlp;
   const auto graph = lower_train(adapted_, step_);
   int of_adapters = 0;
   for (const graph::Task& task : graph->tasks()) {

@@ -25,11 +25,7 @@ std::vector<ModelConfig> all_models() {
   // A model that has no name: gpt2 with an untied head.
   models.push_back(model_by_name("tiny"));
   models.back().tied = false;
-  // Biases and norms of heads.
-  for (const testing::ModelKind kind : {testing::ModelKind::llama_biased, testing::ModelKind::mistral,
-                                        testing::ModelKind::qwen2, testing::ModelKind::qwen3}) {
-    models.push_back(testing::tiny_model(kind));
-  }
+  for (const testing::ModelKind kind : testing::kEveryKind) models.push_back(testing::tiny_model(kind));
   return models;
 }
 
@@ -110,7 +106,7 @@ TEST(ModelConfig, AdaptersFollowAFrozenModelUnderPeftsNames) {
   EXPECT_FLOAT_EQ(a.std, 1 / std::sqrt(static_cast<float>(model.hidden)));
 
   model = testing::tiny_model(testing::ModelKind::gpt2);
-  model.lora = {.rank = 1, .qkv = false, .out = false};
+  model.lora = {.rank = 1, .on = kLoraMlp};
   const std::vector<ParameterSpec> mlp = model_parameters(model);
   EXPECT_EQ(mlp.back().name, fmt::format("L{}.mlp.down.lora_B.weight", model.layers - 1));
   EXPECT_EQ(mlp.back().stored.at(0).name,
@@ -141,11 +137,7 @@ TEST(ModelConfig, RefusesWhatCannotBeAModel) {
       {"no layers", [](ModelConfig& m) { m.layers = 0; }, "model.layers"},
       {"a rank above the width", [](ModelConfig& m) { m.lora.rank = m.hidden + 1; }, "lora rank"},
       {"alpha of zero", [](ModelConfig& m) { m.lora = {.rank = 1, .alpha = 0}; }, "lora alpha"},
-      {"adapters nowhere",
-       [](ModelConfig& m) {
-         m.lora = {1, 1, false, false, false};
-       },
-       "lora on no layer"},
+      {"adapters nowhere", [](ModelConfig& m) { m.lora = {.rank = 1, .on = {}}; }, "lora on no layer"},
       {"negative hidden", [](ModelConfig& m) { m.hidden = -256; }, "model.hidden"},
       {"no vocabulary", [](ModelConfig& m) { m.vocab = 0; }, "model.vocab"},
       {"huge vocabulary", [](ModelConfig& m) { m.vocab = std::int64_t{1} << 60; }, "model.vocab"},
@@ -174,7 +166,8 @@ TEST(ModelConfig, RefusesWhatCannotBeAModel) {
       {"biases of the MLP with a window", [](ModelConfig& m) { m.mlp_bias = true, m.window = 4; }, "model.mlp-bias"},
       {"biases of the MLP with norms", [](ModelConfig& m) { m.mlp_bias = m.qk_norm = true; }, "model.qk-norm"},
       {"biases of Q, K and V with norms", [](ModelConfig& m) { m.qkv_bias = m.qk_norm = true; }, "without out-bias"},
-      {"Mistral with a window in some layers", [](ModelConfig& m) { m.window = 4, m.window_from = 1; }, "Mistral"},
+      {"full layers without a window", [](ModelConfig& m) { m.full_layers = LayerSet({1}); }, "full-layers out"},
+      {"factors of another family", [](ModelConfig& m) { m.logits_divisor = 2; }, "family=granite"},
       {"too many parameters", [](ModelConfig& m) { m.layers = 10'000, m.hidden = 1'000'000; }, "a model of 250"},
       {"too many positions", [](ModelConfig& m) { m.context = 100'000'000, m.layers = 100; },
        "100 blocks of 100000000"},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,12 +38,41 @@ inline ops::ModelConfig tiny_model(ops::Family family) {
   return of_family(family, {});
 }
 
-/// What the model types of Hugging Face add to llama, at the sizes of tiny_model().
-enum class ModelKind : std::uint8_t { gpt2, llama, llama_biased, mistral, qwen2, qwen3 };
+/// The model types of Hugging Face, at the sizes of tiny_model().
+enum class ModelKind : std::uint8_t {
+  gpt2,
+  llama,
+  llama_biased,
+  mistral,
+  qwen2,
+  qwen3,
+  ministral,
+  phi3,
+  smollm3,
+  granite,
+  olmo2,
+  olmo3,
+  gemma,
+  gemma3_text
+};
 
 inline const char* to_string(ModelKind kind) {
-  constexpr const char* kNames[] = {"gpt2", "llama", "llama_biased", "mistral", "qwen2", "qwen3"};
+  constexpr const char* kNames[] = {"gpt2", "llama",   "llama_biased", "mistral", "qwen2", "qwen3", "ministral",
+                                    "phi3", "smollm3", "granite",      "olmo2",   "olmo3", "gemma", "gemma3_text"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+inline constexpr auto kEveryKind = std::to_array<ModelKind>(
+    {ModelKind::gpt2, ModelKind::llama, ModelKind::llama_biased, ModelKind::mistral, ModelKind::qwen2, ModelKind::qwen3,
+     ModelKind::ministral, ModelKind::phi3, ModelKind::smollm3, ModelKind::granite, ModelKind::olmo2, ModelKind::olmo3,
+     ModelKind::gemma, ModelKind::gemma3_text});
+
+inline ops::Family family_of(ModelKind kind) {
+  for (const ops::FamilyParts& parts : ops::all_families()) {
+    if (std::string_view(to_string(kind)).starts_with(parts.name) && kind != ModelKind::gemma3_text)
+      return parts.family;
+  }
+  return kind == ModelKind::gemma3_text ? ops::Family::gemma3 : ops::Family::llama;
 }
 
 /// The families as a test's parameter, and the names of its cases where the parameter has one.
@@ -61,10 +91,48 @@ inline std::string name_of(const graph::Grid& grid) {
 
 /// Windows shorter than the context, heads wider than hidden / heads, and all kinds of scaled rotary frequencies.
 inline ops::ModelConfig tiny_model(ModelKind kind, const ModelSizes& sizes = {}) {
-  ops::ModelConfig model = of_family(kind == ModelKind::gpt2 ? ops::Family::gpt2 : ops::Family::llama, sizes);
+  ops::ModelConfig model = of_family(family_of(kind), sizes);
   switch (kind) {
     case ModelKind::gpt2:
     case ModelKind::llama:
+      break;
+    case ModelKind::ministral:
+      model.window = 4;
+      model.full_layers = ops::LayerSet({1});
+      break;
+    case ModelKind::phi3:
+      model.window = 3;
+      break;
+    case ModelKind::smollm3:
+      model.unrotated_layers = ops::LayerSet({1});
+      model.qkv_bias = model.out_bias = true;
+      break;
+    case ModelKind::granite:
+      model.attention_scale = 0.4F;
+      model.embedding_factor = 1.5F;
+      model.residual_factor = 0.75F;
+      model.logits_divisor = 2.0F;
+      break;
+    case ModelKind::olmo2:
+      model.qkv_bias = model.out_bias = true;
+      break;
+    case ModelKind::olmo3:
+      model.window = 3;
+      model.full_layers = ops::LayerSet({1});
+      model.rope_scaling = ops::RopeKind::yarn;
+      model.rope_scaling_factor = 4.0F;
+      model.rope_low_freq_factor = 1.0F, model.rope_high_freq_factor = 32.0F;
+      model.rope_original_context = 100.0F;
+      model.rope_local_theta = 1e4F;
+      break;
+    case ModelKind::gemma:
+      model.head_size = 6;
+      break;
+    case ModelKind::gemma3_text:
+      model.head_size = 6;
+      model.window = 4, model.window_from = 1;
+      model.rope_local_theta = 100.0F;
+      model.attention_scale = 0.5F;
       break;
     case ModelKind::llama_biased:
       model.qkv_bias = model.out_bias = model.mlp_bias = true;

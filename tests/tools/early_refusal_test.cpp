@@ -34,6 +34,7 @@ std::vector<Bad> bad_configurations() {
           {{"--profile", "bad-profile.json"}, "bad-profile.json"},
           {{"--communicator", "nccl"}, "communicator = nccl with device cpu"},
           {{"--device", "cuda", "--communicator", "mpi"}, "communicator = mpi with device cuda"},
+          {{"--device", "cuda", "--model", "llama-tiny", "--model.head-size", "264"}, "heads of 264 columns"},
           {{"--device", "cuda", "--check-nan"}, "check-nan with device cuda"},
           {{"--device", "cuda", "--pack-weights", "on"}, "pack-weights with device = cuda"},
           {{"--device", "cuda", "--communicator", "staged", "--cuda-graph"}, "staged with cuda-graph"}};

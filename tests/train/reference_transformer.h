@@ -1,4 +1,4 @@
-// Both model families in plain double-precision loops, written from their definitions: the reference for trained losses
+// All model families in plain double-precision loops, written from their definitions: the reference for trained losses
 // and gradients. They share dropout's formula with the kernels, and nothing else.
 #pragma once
 
@@ -27,8 +27,8 @@ struct ReferenceMatrix {
   double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * cols + c)]; }
 };
 
-/// Radford et al. 2019 (GPT-2 with tanh-GELU) and Touvron et al. 2023 (Llama), the latter with what Mistral, Qwen2 and
-/// Qwen3 add, and with dropout on the embedding and on both residual branches.
+/// Radford et al. 2019 (GPT-2 with tanh-GELU) and Touvron et al. 2023 (Llama), the latter with what other families add
+/// or have instead, and with dropout on the embedding and on both residual branches.
 class ReferenceTransformer {
  public:
   using Parameters = std::map<std::string, ReferenceMatrix>;
@@ -50,24 +50,26 @@ class ReferenceTransformer {
       for (std::int64_t c = 0; c < x.cols; ++c) {
         x.at(r, c) = parameters.at("wte.weight").at(tokens[static_cast<std::size_t>(r)], c);
         if (gpt2()) x.at(r, c) += parameters.at("wpe.weight").at(r % seq_, c);
+        x.at(r, c) *= static_cast<double>(model_.embedding_scale());
       }
     }
     add_dropped(x, ReferenceMatrix(rows, x.cols), 0);
     for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
       const std::string name = "L" + std::to_string(layer) + ".";
       const auto site = static_cast<std::uint32_t>(2 * layer);
-      ReferenceMatrix qkv = linear(norm(x, parameters, name + "norm1"), parameters, name + "attn.qkv");
-      if (model_.qk_norm) normalize_heads(qkv, parameters, name + "attn.");
-      if (!gpt2()) rotate(qkv);
+      ReferenceMatrix qkv = linear(norm_if_any(x, parameters, name + "norm1"), parameters, name + "attn.qkv");
+      normalize_heads(qkv, parameters, name + "attn.");
+      if (!gpt2() && !model_.unrotated_layers.contains(layer)) rotate(qkv, layer);
       ReferenceMatrix branch = linear(attention(qkv, model_.window_of(layer)), parameters, name + "attn.out");
-      add_dropped(branch, x, site + 1);
-      x = std::move(branch);
-      branch = linear(norm(x, parameters, name + "norm2"), parameters, name + "mlp.up");
+      add_branch(x, norm_if_any(branch, parameters, name + "post_norm1"), site + 1);
+      branch = linear(norm_if_any(x, parameters, name + "norm2"), parameters, name + "mlp.up");
       branch = linear(activation(branch), parameters, name + "mlp.down");
-      add_dropped(branch, x, site + 2);
-      x = std::move(branch);
+      add_branch(x, norm_if_any(branch, parameters, name + "post_norm2"), site + 2);
     }
-    return product(norm(x, parameters, "norm"), parameters.at(model_.tied ? "wte.weight" : "head.weight"));
+    ReferenceMatrix scores =
+        product(norm(x, parameters, "norm"), parameters.at(model_.tied ? "wte.weight" : "head.weight"));
+    for (double& score : scores.values) score /= static_cast<double>(model_.logits_divisor);
+    return scores;
   }
 
   /// Mean cross-entropy over the targets that aren't negative.
@@ -101,6 +103,12 @@ class ReferenceTransformer {
 
  private:
   bool gpt2() const { return model_.family == ops::Family::gpt2; }
+
+  void add_branch(ReferenceMatrix& x, ReferenceMatrix branch, std::uint32_t site) const {
+    for (double& value : branch.values) value *= static_cast<double>(model_.residual_factor);
+    add_dropped(branch, x, site);
+    x = std::move(branch);
+  }
 
   // branch = residual + branch with elements dropped.
   void add_dropped(ReferenceMatrix& branch, const ReferenceMatrix& residual, std::uint32_t site) const {
@@ -138,6 +146,15 @@ class ReferenceTransformer {
     return y;
   }
 
+  ReferenceMatrix norm_if_any(const ReferenceMatrix& x, const Parameters& parameters, const std::string& name) const {
+    return parameters.contains(name + ".weight") ? norm(x, parameters, name) : x;
+  }
+
+  // A norm's factor of a column.
+  double factor(const ReferenceMatrix& weight, std::int64_t c) const {
+    return weight.at(0, c) + (model_.parts().norm == ops::NormForm::rms_of_one_plus ? 1 : 0);
+  }
+
   ReferenceMatrix norm(const ReferenceMatrix& x, const Parameters& parameters, const std::string& name) const {
     ReferenceMatrix y(x.rows, x.cols);
     const auto n = static_cast<double>(x.cols);
@@ -147,31 +164,39 @@ class ReferenceTransformer {
       for (std::int64_t c = 0; c < x.cols; ++c) square += (x.at(r, c) - mean) * (x.at(r, c) - mean) / n;
       const double scale = 1 / std::sqrt(square + static_cast<double>(model_.norm_eps));
       for (std::int64_t c = 0; c < x.cols; ++c) {
-        y.at(r, c) = (x.at(r, c) - mean) * scale * parameters.at(name + ".weight").at(0, c);
+        y.at(r, c) = (x.at(r, c) - mean) * scale * factor(parameters.at(name + ".weight"), c);
         if (gpt2()) y.at(r, c) += parameters.at(name + ".bias").at(0, c);
       }
     }
     return y;
   }
 
-  // Each head's query and key divided by its root mean square (Qwen3).
+  // Each head's query and key, or all heads' together, divided by the root mean square (Qwen3, OLMo 2).
   void normalize_heads(ReferenceMatrix& qkv, const Parameters& parameters, const std::string& name) const {
-    const std::int64_t d = model_.head_dim();
-    for (std::int64_t r = 0; r < qkv.rows; ++r) {
-      for (std::int64_t head = 0; head < model_.heads + model_.kv_heads; ++head) {
-        const ReferenceMatrix& weight = parameters.at(name + (head < model_.heads ? "q_norm.weight" : "k_norm.weight"));
+    if (!parameters.contains(name + "q_norm.weight")) return;
+    const std::int64_t q = model_.query_cols(), end = q + model_.key_cols();
+    for (std::int64_t first = 0; first < end;) {
+      const ReferenceMatrix& weight = parameters.at(name + (first < q ? "q_norm.weight" : "k_norm.weight"));
+      const std::int64_t n = weight.cols;
+      for (std::int64_t r = 0; r < qkv.rows; ++r) {
         double square = 0;
-        for (std::int64_t c = 0; c < d; ++c) square += std::pow(qkv.at(r, head * d + c), 2) / static_cast<double>(d);
+        for (std::int64_t c = 0; c < n; ++c) square += std::pow(qkv.at(r, first + c), 2) / static_cast<double>(n);
         const double scale = 1 / std::sqrt(square + static_cast<double>(model_.norm_eps));
-        for (std::int64_t c = 0; c < d; ++c) qkv.at(r, head * d + c) *= scale * weight.at(0, c);
+        for (std::int64_t c = 0; c < n; ++c) qkv.at(r, first + c) *= scale * factor(weight, c);
       }
+      first += n;
     }
   }
 
+  bool has_own_rotation(std::int64_t layer) const { return model_.rope_local_theta > 0 && model_.window_of(layer) > 0; }
+
   // The frequency of element j, unscaled, linear or yarn (Peng et al. 2023); llama3's are compared with PyTorch's.
-  double frequency(std::int64_t j) const {
-    const auto d = static_cast<double>(model_.head_dim()), theta = static_cast<double>(model_.rope_theta);
+  double frequency(std::int64_t j, std::int64_t layer) const {
+    const bool own = has_own_rotation(layer);
+    const auto d = static_cast<double>(model_.head_dim());
+    const auto theta = static_cast<double>(own ? model_.rope_local_theta : model_.rope_theta);
     const double f = std::pow(theta, -2.0 * static_cast<double>(j) / d);
+    if (own) return f;
     const auto factor = static_cast<double>(model_.rope_scaling_factor);
     if (factor == 1 || model_.rope_scaling == ops::RopeKind::llama3) return f;
     if (model_.rope_scaling == ops::RopeKind::linear) return f / factor;
@@ -186,13 +211,13 @@ class ReferenceTransformer {
   }
 
   // Su et al. 2021 in Hugging Face's layout: element j pairs with j + head_dim/2.
-  void rotate(ReferenceMatrix& qkv) const {
-    const bool yarn = model_.rope_scaling == ops::RopeKind::yarn;
+  void rotate(ReferenceMatrix& qkv, std::int64_t layer) const {
+    const bool yarn = model_.rope_scaling == ops::RopeKind::yarn && !has_own_rotation(layer);
     const double stretch = yarn ? 0.1 * std::log(static_cast<double>(model_.rope_scaling_factor)) + 1 : 1;
     const std::int64_t d = model_.head_dim(), half = d / 2;
     for (std::int64_t r = 0; r < qkv.rows; ++r) {
       for (std::int64_t j = 0; j < half; ++j) {
-        const double angle = static_cast<double>(r % seq_) * frequency(j);
+        const double angle = static_cast<double>(r % seq_) * frequency(j, layer);
         const double cosine = stretch * std::cos(angle), sine = stretch * std::sin(angle);
         for (std::int64_t head = 0; head < model_.heads + model_.kv_heads; ++head) {
           double &a = qkv.at(r, head * d + j), &b = qkv.at(r, head * d + half + j);
@@ -220,7 +245,9 @@ class ReferenceTransformer {
         for (std::int64_t s = first; s <= r; ++s) {
           double score = 0;
           for (std::int64_t c = 0; c < d; ++c) score += qkv.at(r, head * d + c) * qkv.at(s, k_begin + kv + c);
-          total += weights[static_cast<std::size_t>(s - first)] = std::exp(score / std::sqrt(static_cast<double>(d)));
+          const double scale = model_.attention_scale > 0 ? static_cast<double>(model_.attention_scale)
+                                                          : 1 / std::sqrt(static_cast<double>(d));
+          total += weights[static_cast<std::size_t>(s - first)] = std::exp(score * scale);
         }
         for (std::int64_t s = first; s <= r; ++s) {
           const double weight = weights[static_cast<std::size_t>(s - first)] / total;
@@ -237,8 +264,10 @@ class ReferenceTransformer {
     for (std::int64_t r = 0; r < x.rows; ++r) {
       for (std::int64_t c = 0; c < y.cols; ++c) {
         const double value = x.at(r, c);
-        y.at(r, c) = gpt2() ? 0.5 * value * (1 + std::tanh(kRootTwoOverPi * (value + 0.044715 * value * value * value)))
-                            : value / (1 + std::exp(-value)) * x.at(r, model_.ffn + c);
+        const double gelu = 0.5 * value * (1 + std::tanh(kRootTwoOverPi * (value + 0.044715 * value * value * value)));
+        const bool silu = model_.parts().activation == ops::Activation::swiglu;
+        y.at(r, c) = silu ? value / (1 + std::exp(-value)) : gelu;
+        if (!gpt2()) y.at(r, c) *= x.at(r, model_.ffn + c);
       }
     }
     return y;

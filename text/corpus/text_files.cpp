@@ -18,7 +18,9 @@
 #include "base/files/document.h"
 #include "base/files/input_file.h"
 #include "base/log.h"
+#include "base/overloaded.h"
 #include "base/text/json_object.h"
+#include "text/chat/learnt_ids.h"
 
 namespace weft::text {
 namespace {
@@ -28,7 +30,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 bool is_json_lines(const fs::path& path) {
-  const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
+  const fs::path name = is_packed_name(path) ? path.stem() : path.filename();
   return name.extension() == ".jsonl" || name.extension() == ".ndjson";
 }
 
@@ -60,8 +62,6 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
   files.insert(files.end(), inside.begin(), inside.end());
 }
 
-const std::array<std::string, 3> kRoles = {"system", "user", "assistant"};
-
 bool is_readme(const fs::path& path) {
   std::string stem = path.stem().string();
   std::ranges::transform(stem, stem.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -77,12 +77,13 @@ bool has_front_matter(const fs::path& path) {
   return std::string_view(begin.data(), 3) == "---" && (begin[3] == '\n' || begin[3] == '\r');
 }
 
-// Members that no form reads, and that others read as a part of what is learnt: of any record, of one that isn't a bare
-// text, and of a message.
+// Members that a form doesn't read, and that others read as a part of what is learnt: of any record, of one that isn't
+// a bare text, of a prompt with its completion, of a dialogue, and of a message.
 constexpr std::array kUnreadOfRecords = {"weight", "loss_weight", "loss_mask"};
-constexpr std::array kUnreadOfPairs = {"tools", "functions", "suffix", "system", "chosen", "rejected", "label"};
-constexpr std::array kUnreadOfMessages = {"tool_calls", "function_call",     "weight",   "train",
-                                          "reasoning",  "reasoning_content", "thinking", "loss_mask"};
+constexpr std::array kUnreadOfPairs = {"functions", "suffix", "chosen", "rejected", "label", "chat_template_kwargs"};
+constexpr std::array kUnreadOfPrompts = {"tools", "system"};
+constexpr std::array kUnreadOfDialogues = {"system"};
+constexpr std::array kUnreadOfMessages = {"train", "loss_mask"};
 
 /// Exports write members that say nothing: null, a weight of 1, an empty list.
 bool says_nothing(const DocumentValue& value) {
@@ -103,14 +104,35 @@ void refuse_unread(const DocumentValue& object, std::span<const char* const> nam
   }
 }
 
+/// A form in which a line may hold what is learnt, if it is no bare text.
+struct Form {
+  const char* name;
+  std::optional<ChatForm> chat;  // none: a prompt and its completion
+  std::vector<const char*> members;
+};
+
+const std::vector<Form>& forms() {
+  static const std::vector<Form> all = {
+      {"\"prompt\" with \"completion\"", {}, {"prompt", "completion"}},
+      {"\"messages\"", ChatForm::messages, {"messages"}},
+      {"\"conversations\"", ChatForm::sharegpt, {"conversations"}},
+      {"\"instruction\" with \"output\"", ChatForm::alpaca, {"instruction", "output"}}};
+  return all;
+}
+
+bool has_form(const DocumentValue& line, const Form& form) {
+  return std::ranges::all_of(form.members, [&](const char* name) { return line.given(name).has_value(); });
+}
+
 /// Several forms in one line are several things to learn.
 void expect_one_form(const DocumentValue& line, const std::string& field) {
-  std::vector<std::string> forms;
-  if (line.given(field)) forms.push_back(fmt::format("\"{}\"", field));
-  if (line.given("prompt") && line.given("completion")) forms.emplace_back("\"prompt\" with \"completion\"");
-  if (line.given("messages")) forms.emplace_back("\"messages\"");
-  if (forms.size() < 2) return;
-  throw UserError(fmt::format("{} has {}", line.place(), join(forms, " and ")), "one of them",
+  std::vector<std::string> found;
+  if (line.given(field)) found.push_back(fmt::format("\"{}\"", field));
+  for (const Form& form : forms()) {
+    if (has_form(line, form)) found.emplace_back(form.name);
+  }
+  if (found.size() < 2) return;
+  throw UserError(fmt::format("{} has {}", line.place(), join(found, " and ")), "one of them",
                   "take the others out of the line, or name the text with --field");
 }
 
@@ -173,27 +195,48 @@ std::optional<std::string> text_member(const DocumentValue& object, std::string_
   return found && found->is_text() ? std::optional(found->text()) : std::nullopt;
 }
 
-void add_message(const DocumentValue& message, std::vector<TextPiece>& pieces) {
-  refuse_unread(message, kUnreadOfMessages);
-  const std::string role = message["role"].name_of(kRoles), content = message["content"].text();
-  // The text that is read before a content goes on from the line before.
-  if (pieces.empty() || pieces.back().learnt) pieces.push_back({.text = "", .learnt = false});
-  pieces.back().text += fmt::format("<|{}|>\n", role);
-  if (role == "assistant") {
-    pieces.push_back({.text = content, .learnt = true, .ends = true});
-    pieces.push_back({.text = "\n", .learnt = false});
-  } else {
-    pieces.back().text += content + "\n";
-  }
+/// The list of a dialogue's turns, if the form has one.
+std::optional<DocumentValue> turns_of(const DocumentValue& line, const Form& form) {
+  const auto turns = line.find(form.members.back());
+  return turns && turns->is_list() ? turns : std::nullopt;
 }
 
-std::vector<TextPiece> conversation(const DocumentValue& messages) {
-  std::vector<TextPiece> pieces;
-  for (const DocumentValue& message : messages.items()) add_message(message, pieces);
-  if (std::ranges::none_of(pieces, &TextPiece::learnt)) {
-    messages.refuse("has no message of the assistant", "one or more, which are learnt; else leave the line out");
+/// The form of a line that is no bare text, in which lists in place of prompt and completion are a dialogue.
+std::optional<Form> form_of(const DocumentValue& line) {
+  for (Form form : forms()) {
+    if (!has_form(line, form)) continue;
+    if (!form.chat && line["prompt"].is_list() && line["completion"].is_list()) form.chat = ChatForm::halves;
+    return form;
   }
-  return pieces;
+  return std::nullopt;
+}
+
+RenderedChat rendered(const ChatRenderer* chat, const TextPart& part, const DocumentValue& line, const Form& form) {
+  if (const auto turns = turns_of(line, form)) {
+    for (const DocumentValue& turn : turns->items()) {
+      if (turn.is_object()) refuse_unread(turn, kUnreadOfMessages);
+    }
+  }
+  if (*form.chat == ChatForm::messages || *form.chat == ChatForm::halves) refuse_unread(line, kUnreadOfDialogues);
+  if (chat == nullptr) {
+    throw UserError(fmt::format("{} is a dialogue, and the tokenizer has no chat template", line.place()),
+                    "the template by which the model writes a dialogue",
+                    "--chat-template chatml, or a file with the model's own");
+  }
+  return chat->learnt(part.text, *form.chat, line.where());
+}
+
+/// The texts of a dialogue, whatever its form.
+void add_texts(const DocumentValue& value, std::string& text) {
+  if (value.is_text()) {
+    text += value.text() + "\n";
+  } else if (value.is_list()) {
+    for (const DocumentValue& item : value.items()) add_texts(item, text);
+  } else if (value.is_object()) {
+    for (const auto& [key, member] : value.members()) {
+      if (key == "content" || key == "value" || key == "text") add_texts(member, text);
+    }
+  }
 }
 
 [[noreturn]] void refuse_line(const DocumentValue& line, const std::string& field) {
@@ -274,14 +317,35 @@ class PieceEncoder {
   TextPlace place_ = TextPlace::begins;
 };
 
+/// As a whole, with the special tokens that its template writes. What isn't learnt is ignored.
+void encode_chat(const ParallelEncode& work, const RenderedChat& chat, std::vector<std::int32_t>& ids,
+                 EncodedPart& result) {
+  const EncodeOptions options{.add_special = false, .special_texts = SpecialTexts::tokens};
+  const std::vector<std::int32_t> own = work.tokenizer.encode(chat.text, options);
+  std::uint64_t done = 0;
+  for (const IdRange& learnt : ids_of_ranges(work.tokenizer, chat.text, own, chat.learnt, options)) {
+    if (learnt.begin > done) result.ignored.push_back({done, learnt.begin});
+    done = std::max(done, learnt.end);
+  }
+  if (done < own.size()) result.ignored.push_back({done, own.size()});
+  ids.insert(ids.end(), own.begin(), own.end());
+  result.text_bytes = chat.text.size();
+  result.is_chat = true;
+  result.differs = work.verify && work.tokenizer.decode(own) != chat.text;
+}
+
 void encode(const ParallelEncode& work, Batch& batch) {
   for (TextPart& part : batch.parts) {
-    const std::vector<TextPiece> pieces = work.files.pieces(part);
+    const TextContent content = work.files.content(part);
     part.text.clear();
     EncodedPart& result = batch.results.emplace_back();
-    PieceEncoder encoder(work, batch.ids, result);
-    for (const TextPiece& piece : pieces) encoder.add(piece);
-    encoder.finish();
+    std::visit(Overloaded{[&](const std::vector<TextPiece>& pieces) {
+                            PieceEncoder encoder(work, batch.ids, result);
+                            for (const TextPiece& piece : pieces) encoder.add(piece);
+                            encoder.finish();
+                          },
+                          [&](const RenderedChat& chat) { encode_chat(work, chat, batch.ids, result); }},
+               content);
     batch.ends.push_back(batch.ids.size());
   }
 }
@@ -444,28 +508,53 @@ TextPart TextFiles::next_text() {
   }
 }
 
-std::vector<TextPiece> TextFiles::pieces(const TextPart& part) const {
-  if (!part.json) return {{.text = part.text}};
-  const Document document = object_of(part.text, fmt::format("{} line {}", in_quotes(files_[part.file]), part.line));
+TextContent TextFiles::content(const TextPart& part) const {
+  using Pieces = std::vector<TextPiece>;
+  if (!part.json) return Pieces{{.text = part.text}};
+  const Document document = object_of(part.text, place_of(part));
   const DocumentValue line = document.root();
   const auto text = text_member(line, options_.field);
-  if (text && options_.all_json) return {{.text = *text}};  // its name was given: nothing else is meant
+  if (text && options_.all_json) return Pieces{{.text = *text}};  // its name was given: nothing else is meant
   expect_one_form(line, options_.field);
   refuse_unread(line, kUnreadOfRecords);
-  if (text) return {{.text = *text}};
+  if (text) return Pieces{{.text = *text}};
   refuse_unread(line, kUnreadOfPairs);
+  const auto form = form_of(line);
+  if (form && form->chat) return rendered(options_.chat.get(), part, line, *form);
+  refuse_unread(line, kUnreadOfPrompts);
   const auto prompt = text_member(line, "prompt"), completion = text_member(line, "completion");
-  if (prompt && completion) {
-    return {{.text = *prompt, .learnt = false}, {.text = *completion, .learnt = true, .ends = true}};
-  }
-  if (const auto messages = line.find("messages")) return conversation(*messages);
-  refuse_line(line, options_.field);
+  if (!prompt || !completion) refuse_line(line, options_.field);
+  return Pieces{{.text = *prompt, .learnt = false}, {.text = *completion, .learnt = true, .ends = true}};
 }
 
 std::string TextFiles::text(const TextPart& part) const {
   std::string text;
-  for (const TextPiece& piece : pieces(part)) text += piece.text;
+  if (part.json) {
+    const Document document = object_of(part.text, place_of(part));
+    const auto form = form_of(document.root());
+    if (form && form->chat && !text_member(document.root(), options_.field)) {
+      for (const char* name : form->members) add_texts(document.root()[name], text);
+      return text;
+    }
+  }
+  const TextContent pieces = content(part);
+  for (const TextPiece& piece : std::get<std::vector<TextPiece>>(pieces)) text += piece.text;
   return text;
+}
+
+std::string TextFiles::place_of(const TextPart& part) const {
+  return fmt::format("{} line {}", in_quotes(files_[part.file]), part.line);
+}
+
+void encode_one(const ParallelEncode& work, const std::function<bool()>& is_wanted) {
+  while (auto part = work.files.next()) {
+    if (!is_wanted()) continue;
+    Batch batch;
+    batch.parts.push_back(std::move(*part));
+    encode(work, batch);
+    take_batch(work, batch);
+    return;
+  }
 }
 
 void encode_in_order(const ParallelEncode& work) {

@@ -1,5 +1,5 @@
-// The texts of many files, one after the other: text files, JSON lines, either compressed. The pieces of a text: those
-// that a model is to write, and those that it only reads. And their ids, encoded by several threads in the texts'
+// The texts of many files, one after the other: text files, JSON lines, either compressed. The pieces of a text, some
+// of which a model is to write while it only reads the others. And their ids, encoded by several threads in the texts'
 // order.
 #pragma once
 
@@ -8,13 +8,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/files/input_file.h"
+#include "text/chat/chat_renderer.h"
 #include "text/tokenizer.h"
 
 namespace weft::text {
@@ -23,7 +26,7 @@ namespace weft::text {
 struct TextPart {
   std::string text;
   bool begins = true;      // a document
-  bool json = false;       // the text is a line of JSON, see TextFiles::pieces()
+  bool json = false;       // the text is a line of JSON, see TextFiles::content()
   std::uint32_t file = 0;  // by its index
   std::uint64_t line = 0;  // of the file, from 1; 0: not by lines
 };
@@ -36,6 +39,9 @@ struct TextPiece {
   friend bool operator==(const TextPiece&, const TextPiece&) = default;
 };
 
+/// A text of several pieces, or a dialogue.
+using TextContent = std::variant<std::vector<TextPiece>, RenderedChat>;
+
 /// Where a long text may be cut behind an offset; its size: nowhere.
 using CutAfter = std::function<std::size_t(std::string_view text, std::size_t from)>;
 
@@ -44,6 +50,7 @@ struct TextFileOptions {
   bool all_json = false;                     // all files are JSON lines; else those named *.jsonl or *.ndjson
   std::size_t part_bytes = 4U << 20U;        // long texts are cut into about as many
   std::size_t most_uncut_bytes = 1U << 30U;  // of a line of JSON, or a text that can't be cut; packed files hold any
+  std::shared_ptr<const ChatRenderer> chat = {};  // writes dialogues as texts; null: they are refused
 };
 
 /// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet", "train.jsonl.gz".
@@ -72,14 +79,12 @@ class TextFiles {
   std::optional<TextPart> next();
 
   /// The pieces of a part in order. A text is one. So is the text `field` of a line of JSON. A line without it may have
-  /// - the texts "prompt", which is only read, and "completion", which is learnt with its end;
-  /// - "messages", a list of objects with the texts "role" (system, user or assistant) and "content". A message is
-  ///   written as "<|ROLE|>\nCONTENT\n", in which the assistant's contents are learnt, each with its end.
-  /// Throws UserError, naming file and line, if the line is no JSON object of these, has several of them, unless the
-  /// field was named for all files, or has a member that would change what is learnt ("weight", "tool_calls", …). Any
-  /// number of threads may call it.
-  std::vector<TextPiece> pieces(const TextPart& part) const;
-  /// The text of all pieces.
+  /// the texts "prompt", which is only read, and "completion", which is learnt with its end; or it is a dialogue, see
+  /// ChatForm. Throws UserError, naming file and line, if the line is no JSON object of these, has several of them,
+  /// unless the field was named for all files, has a member that would change what is learnt ("loss_mask", …), or is a
+  /// dialogue without a template or one that the template refuses. Any number of threads may call it.
+  TextContent content(const TextPart& part) const;
+  /// The text of all pieces; of a dialogue the texts of its turns.
   std::string text(const TextPart& part) const;
 
   /// The bytes of all files as they lie on the disk, and about how many of them were read, for a progress.
@@ -91,6 +96,7 @@ class TextFiles {
   bool open_next();
   TextPart next_line();
   TextPart next_text();
+  std::string place_of(const TextPart& part) const;
 
   std::vector<std::filesystem::path> files_;
   TextFileOptions options_;
@@ -109,6 +115,7 @@ struct EncodedPart {
   std::span<const std::int32_t> ids;
   std::vector<IdRange> ignored = {};  // of `ids`: the pieces that aren't learnt
   std::uint64_t text_bytes = 0;
+  bool is_chat = false;  // its own text says how it begins
   bool differs = false;  // the ids of a piece were decoded to another text
 };
 
@@ -124,5 +131,7 @@ struct ParallelEncode {
 
 /// Throws what the files and `take` throw.
 void encode_in_order(const ParallelEncode& work);
+/// The first part for which `is_wanted` is true, if there is one.
+void encode_one(const ParallelEncode& work, const std::function<bool()>& is_wanted);
 
 }  // namespace weft::text

@@ -40,10 +40,11 @@ TokenFileWriter::TokenFileWriter(std::filesystem::path path, const Tokenizer& to
   file_.write(std::as_bytes(std::span(words)));
 }
 
-void TokenFileWriter::begin_document() {
+void TokenFileWriter::begin_document(bool is_chat) {
   begins_.push_back(summary_.tokens);
   ++summary_.documents;
-  if (separator_) add(std::span(&*separator_, 1), 0);
+  chats_ += is_chat ? 1 : 0;
+  if (separator_ && !is_chat) add(std::span(&*separator_, 1), 0);
 }
 
 void TokenFileWriter::ignore(IdRange range) {
@@ -88,6 +89,7 @@ std::string TokenFileWriter::description() const {
   json.add("format", "weft tokens").add("version", 1).add("width", summary_.width);
   json.add("tokens", summary_.tokens).add("vocabulary", facts_.vocabulary).add("tokenizer", tokenizer);
   json.add("separator", separator_ ? JsonValue(*separator_) : JsonValue(nullptr));
+  if (chats_ > 0) json.add(kChats, chats_);
   json.add("documents", summary_.documents).add("document_begins", begins_);
   if (!ignored_.empty()) {
     JsonArray ranges;

@@ -27,10 +27,11 @@ struct TokenFileSummary {
 /// Neither is there before commit().
 class TokenFileWriter {
  public:
-  /// `separator` is written before each document, as llm.c does.
+  /// `separator` is written before each document, as llm.c does, but for dialogues: their template says what stands
+  /// before them.
   TokenFileWriter(std::filesystem::path path, const Tokenizer& tokenizer, std::optional<std::int32_t> separator);
 
-  void begin_document();
+  void begin_document(bool is_chat = false);
   /// Appends ids of the document, of which those in the ranges aren't learnt; then the separator isn't either. Throws
   /// RuntimeFault if the file can't be written, UserError beyond the 2,147,483,647 tokens that a header can count.
   void add(std::span<const std::int32_t> ids, std::uint64_t text_bytes, std::span<const IdRange> ignored = {});
@@ -47,12 +48,15 @@ class TokenFileWriter {
   DurableFile file_;
   TokenFileSummary summary_;
   std::vector<std::uint64_t> begins_;  // first token of each document
+  std::uint64_t chats_ = 0;            // documents that are dialogues
   std::vector<IdRange> ignored_;
   std::vector<std::byte> buffer_;
 };
 
 /// The member of a description with the ranges of tokens that aren't learnt.
 inline constexpr const char* kIgnoredRanges = "ignored";
+/// And with the number of documents without a separator before them.
+inline constexpr const char* kChats = "chats";
 
 /// The name of the description of a token file.
 std::filesystem::path description_path(const std::filesystem::path& token_file);

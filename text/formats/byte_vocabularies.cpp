@@ -32,7 +32,7 @@ struct ByteVocabulary {
 TokenizerPointer byte_tokenizer(const std::filesystem::path& path, std::string kind, std::vector<TokenizerFile> own,
                                 ByteVocabulary vocabulary) {
   AddedTokens added(std::move(vocabulary.specials));
-  TokenizerFacts facts = facts_of(path, std::move(kind), vocabulary.texts.size(), std::move(own));
+  TokenizerFacts facts = facts_of(path.parent_path(), std::move(kind), vocabulary.texts.size(), std::move(own));
   const auto id_of_text = [&](std::string_view name) {
     const auto id = added.id_of(name);
     return id ? id : vocabulary.model.find(name);

@@ -165,8 +165,9 @@ TokenizerPointer load_sentencepiece(const std::filesystem::path& path, std::stri
   // A message's later fields are merged into the earlier ones: normalizer_spec (3) gets add_dummy_prefix (3) = false.
   using namespace std::string_literals;
   auto model = read(content), continuing = read(content + "\x1a\x02\x18\x00"s);
-  TokenizerFacts facts = facts_of(path, "SentencePiece's model", static_cast<std::size_t>(model->GetPieceSize()),
-                                  {{"tokenizer.model", std::move(content)}});
+  TokenizerFacts facts =
+      facts_of(path.parent_path(), "SentencePiece's model", static_cast<std::size_t>(model->GetPieceSize()),
+               {{"tokenizer.model", std::move(content)}});
   facts.begin = given_id(model->bos_id());
   facts.end = given_id(model->eos_id());
   const auto id_of_text = [&](std::string_view text) {

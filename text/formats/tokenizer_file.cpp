@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/gguf_file.h"
 #include "base/files/input_file.h"
 #include "base/hash.h"
+#include "text/formats/gguf_tokenizer.h"
 
 namespace weft::text {
 namespace {
@@ -42,11 +44,28 @@ std::vector<std::int32_t> token_numbers(const DocumentValue& config, std::string
   return ids;
 }
 
-void read_settings(const fs::path& path, const std::function<void(const DocumentValue& settings)>& look) {
-  if (!is_file(path)) return;
-  const std::string content = read_tokenizer_file(path);
-  const Document document = read_tokenizer_json(content, path);
+void read_settings(const SettingFiles& settings, std::string_view name,
+                   const std::function<void(const DocumentValue& settings)>& look) {
+  const std::optional<std::string> content = settings.content(name);
+  if (!content) return;
+  const Document document = read_tokenizer_json(*content, settings.path(name));
   look(document.root());
+}
+
+ListedEnds ends_in(const SettingFiles& settings, std::int64_t vocabulary) {
+  ListedEnds listed;
+  const auto is_other = [&](std::int32_t id) { return id >= vocabulary; };
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    read_settings(settings, name, [&](const DocumentValue& config) {
+      std::vector<std::int32_t> begins = token_numbers(config, "bos_token_id");
+      std::erase_if(begins, is_other);
+      if (!listed.begin && !begins.empty()) listed.begin = begins.front();
+      for (const std::int32_t id : token_numbers(config, "eos_token_id")) {
+        if (!is_other(id) && std::ranges::find(listed.ends, id) == listed.ends.end()) listed.ends.push_back(id);
+      }
+    });
+  }
+  return listed;
 }
 
 constexpr std::string_view kVocabularyFile = "vocab.json", kMergesFile = "merges.txt";
@@ -114,7 +133,13 @@ std::string_view next_line(std::string_view& text) {
   return line;
 }
 
-TokenizerFacts facts_of(const fs::path& path, std::string kind, std::size_t vocabulary,
+std::optional<std::string> SettingFiles::content(std::string_view name) const {
+  if (!files_) return is_file(place_ / name) ? std::optional(read_tokenizer_file(place_ / name)) : std::nullopt;
+  const auto found = std::ranges::find(*files_, name, &TokenizerFile::name);
+  return found == files_->end() ? std::nullopt : std::optional(found->content);
+}
+
+TokenizerFacts facts_of(const SettingFiles& settings, std::string kind, std::size_t vocabulary,
                         std::vector<TokenizerFile> own) {
   std::vector<std::string> digests;
   for (const TokenizerFile& file : own) digests.push_back(std::to_string(digest_of(file.content)));
@@ -124,17 +149,16 @@ TokenizerFacts facts_of(const fs::path& path, std::string kind, std::size_t voca
   facts.digest = digests.size() == 1 ? digest_of(own.front().content) : digest_of(join(digests, ""));
   facts.files = std::move(own);
   for (const char* name : kBeside) {
-    const fs::path beside = path.parent_path() / name;
-    if (is_file(beside)) facts.files.push_back({name, read_tokenizer_file(beside)});
+    if (auto content = settings.content(name)) facts.files.push_back({name, *std::move(content)});
   }
   return facts;
 }
 
-void find_ends(const fs::path& folder, const std::function<std::optional<std::int32_t>(std::string_view)>& id_of,
+void find_ends(const SettingFiles& settings, const std::function<std::optional<std::int32_t>(std::string_view)>& id_of,
                TokenizerFacts& facts) {
   bool told_begin = false, told_end = false;  // null tells that there is none
   std::vector<std::int32_t> ends;
-  read_settings(folder / "tokenizer_config.json", [&](const DocumentValue& config) {
+  read_settings(settings, "tokenizer_config.json", [&](const DocumentValue& config) {
     const auto take = [&](std::string_view key, std::optional<std::int32_t>& id, bool& told) {
       told = config.find(key).has_value();
       const auto name = token_name(config, key);
@@ -145,7 +169,7 @@ void find_ends(const fs::path& folder, const std::function<std::optional<std::in
     take("eos_token", facts.end, told_end);
     ends = token_numbers(config, "eos_token_id");
   });
-  const ListedEnds listed = listed_ends(folder, facts.vocabulary);
+  const ListedEnds listed = ends_in(settings, facts.vocabulary);
   ends.insert(ends.end(), listed.ends.begin(), listed.ends.end());
   std::erase_if(ends, [&](std::int32_t id) { return id >= facts.vocabulary; });
   if (!facts.begin && !told_begin) facts.begin = listed.begin;
@@ -168,24 +192,12 @@ void find_ends(const fs::path& folder, const std::function<std::optional<std::in
 }
 
 ListedEnds listed_ends(const fs::path& folder, std::int64_t vocabulary) {
-  ListedEnds listed;
-  const auto is_other = [&](std::int32_t id) { return id >= vocabulary; };
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    read_settings(folder / name, [&](const DocumentValue& config) {
-      std::vector<std::int32_t> begins = token_numbers(config, "bos_token_id");
-      std::erase_if(begins, is_other);
-      if (!listed.begin && !begins.empty()) listed.begin = begins.front();
-      for (const std::int32_t id : token_numbers(config, "eos_token_id")) {
-        if (!is_other(id) && std::ranges::find(listed.ends, id) == listed.ends.end()) listed.ends.push_back(id);
-      }
-    });
-  }
-  return listed;
+  return is_gguf(folder) ? listed_ends(GgufFile(folder), vocabulary) : ends_in(folder, vocabulary);
 }
 
 void expect_none_added(const fs::path& folder,
                        const std::function<std::optional<std::int32_t>(std::string_view)>& id_of) {
-  read_settings(folder / "added_tokens.json", [&](const DocumentValue& added) {
+  read_settings(folder, "added_tokens.json", [&](const DocumentValue& added) {
     for (const auto& [text, number] : added.members()) {
       if (id_of(text) != text::id_of(number)) number.refuse("the id of a token in the vocabulary beside it");
     }
@@ -208,7 +220,7 @@ void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view
 }
 
 bool has_tokenizer(const fs::path& folder) {
-  return file_in(folder).has_value();
+  return is_gguf(folder) ? has_gguf_tokenizer(GgufFile(folder)) : file_in(folder).has_value();
 }
 
 TokenizerPointer load_tokenizer(const fs::path& path) {
@@ -220,6 +232,7 @@ TokenizerPointer load_tokenizer(const fs::path& path) {
                     "tokenizer.json, tekken.json, tokenizer.model, vocab.json with merges.txt, or a .tiktoken file",
                     "name another folder, or the tokenizer's file");
   }
+  if (is_gguf(path)) return load_gguf_tokenizer(GgufFile(path));
   if (path.filename() == kVocabularyFile || path.filename() == kMergesFile) {
     return load_gpt2_files(path.parent_path() / kVocabularyFile, path.parent_path() / kMergesFile);
   }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/files/document.h"
@@ -33,14 +34,31 @@ std::int32_t id_of(const DocumentValue& value);
 /// The next line of a text, which it leaves out of it.
 std::string_view next_line(std::string_view& text);
 
+/// The settings that go with a tokenizer: the files of a folder, or what one file says in their place.
+class SettingFiles {
+ public:
+  SettingFiles(std::filesystem::path folder) : place_(std::move(folder)) {}
+  SettingFiles(std::filesystem::path file, std::vector<TokenizerFile> files)
+      : place_(std::move(file)), files_(std::move(files)) {}
+
+  /// Nothing if there is no such file. Throws UserError if it can't be read.
+  std::optional<std::string> content(std::string_view name) const;
+  /// A file's name in messages.
+  std::filesystem::path path(std::string_view name) const { return files_ ? place_ : place_ / name; }
+
+ private:
+  std::filesystem::path place_;
+  std::optional<std::vector<TokenizerFile>> files_;
+};
+
 /// What is known of a tokenizer but the ends of texts: `own` are the files that say how texts are encoded, and settings
-/// beside `path` that belong to a tokenizer are added.
-TokenizerFacts facts_of(const std::filesystem::path& path, std::string kind, std::size_t vocabulary,
+/// that belong to a tokenizer are added.
+TokenizerFacts facts_of(const SettingFiles& settings, std::string kind, std::size_t vocabulary,
                         std::vector<TokenizerFile> own);
 
-/// Sets the ids of begin and end of a text: by tokenizer_config.json or config.json in the folder, else by usual names.
-void find_ends(const std::filesystem::path& folder,
-               const std::function<std::optional<std::int32_t>(std::string_view)>& id_of, TokenizerFacts& facts);
+/// Sets the ids of begin and end of a text: by tokenizer_config.json or config.json, else by usual names.
+void find_ends(const SettingFiles& settings, const std::function<std::optional<std::int32_t>(std::string_view)>& id_of,
+               TokenizerFacts& facts);
 
 /// Refuses an added_tokens.json in the folder that names tokens beyond those of the vocabulary beside it: texts would
 /// have other ids.
@@ -50,7 +68,9 @@ void expect_none_added(const std::filesystem::path& folder,
 /// Sets the text of an id; throws UserError if it has another.
 void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view text, const std::string& place);
 
-TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::string content, const Document& document);
+/// `settings`: in place of those beside the file.
+TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::string content, const Document& document,
+                                     const std::optional<SettingFiles>& settings = {});
 TokenizerPointer load_tekken(const std::filesystem::path& path, std::string content, const Document& document);
 TokenizerPointer load_gpt2_files(const std::filesystem::path& vocabulary, const std::filesystem::path& merges);
 TokenizerPointer load_tiktoken(const std::filesystem::path& path, std::string content);

@@ -374,7 +374,9 @@ void expect_tokens(const TextFrame& frame, const Vocabulary& vocabulary, const s
 
 }  // namespace
 
-TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::string content, const Document& document) {
+TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::string content, const Document& document,
+                                     const std::optional<SettingFiles>& settings) {
+  const SettingFiles beside = settings.value_or(path.parent_path());
   const DocumentValue root = document.root();
   root.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
              "decoder", "model"});
@@ -398,14 +400,15 @@ TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::str
   AddedTokens added(read_all_added(root, vocabulary), normalizer);
   expect_tokens(frame, vocabulary, path);
 
-  TokenizerFacts facts =
-      facts_of(path, fmt::format("{} BPE of a tokenizer.json", pre_tokenizer.bytes ? "byte-level" : "character"),
-               vocabulary.texts.size(), {{"tokenizer.json", std::move(content)}});
+  TokenizerFacts facts = facts_of(beside,
+                                  fmt::format("{} BPE of a {}", pre_tokenizer.bytes ? "byte-level" : "character",
+                                              settings ? "GGUF file" : "tokenizer.json"),
+                                  vocabulary.texts.size(), {{"tokenizer.json", std::move(content)}});
   const auto id_of_text = [&](std::string_view text) {
     const auto id = added.id_of(text);
     return id ? id : bpe.find(text);
   };
-  find_ends(path.parent_path(), id_of_text, facts);
+  find_ends(beside, id_of_text, facts);
   const auto text_of = [&](const std::optional<std::int32_t>& id) {
     const bool known = id && *id >= 0 && *id < facts.vocabulary;
     return known ? std::string_view(vocabulary.texts[static_cast<std::size_t>(*id)]) : std::string_view();

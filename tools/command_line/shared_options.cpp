@@ -109,6 +109,11 @@ CommandOption accept_option(std::vector<std::string>& target, std::vector<std::s
                                 "go on although this differs from the saved run; may be given again", std::move(keys)));
 }
 
+CommandOption adapter_option(std::string& target) {
+  return path_option("--adapter", &target, "FOLDER", "low-rank adapters over the model's weights, as PEFT saves them",
+                     Paths::folders);
+}
+
 CommandOption svg_option(std::string& target, std::string help) {
   return written_option("--svg", target, "FILE.svg", std::move(help));
 }

@@ -35,6 +35,9 @@ CommandOption repeated(CommandOption option);
 /// `value`'s does ("FILE.toml", "FILE.json[.gz]") is refused, unless `value` has no ending.
 CommandOption output_option(std::string& target, std::string value, std::string help);
 
+/// --adapter: a folder of PEFT whose adapters the model then has.
+CommandOption adapter_option(std::string& target);
+
 /// --accept: differences from a saved run with which the command goes on, of `keys`.
 CommandOption accept_option(std::vector<std::string>& target, std::vector<std::string> keys);
 

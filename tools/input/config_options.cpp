@@ -37,6 +37,7 @@ const std::vector<KeyValue>& key_values() {
   static const std::vector<KeyValue> values = {
       {"model", "NAME|FOLDER", Paths::folders, ops::model_names()},
       {"init-from", "PATH", Paths::files},
+      {"adapter", "FOLDER", Paths::folders},
       {"data", "PATH", Paths::files},
       {"val-data", "PATH", Paths::files},
       {"grid", "AXES"},

@@ -3,11 +3,11 @@
 
 # Packages for building and running.
 build_packages=(build-essential cmake ninja-build pkg-config
-  libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz zlib1g-dev
+  libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz zlib1g-dev libzstd-dev
   libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libutf8proc-dev libpcre2-dev libsqlite3-dev libsentencepiece-dev)
 # Packages for the tests.
-test_packages=(libgtest-dev)
+test_packages=(libgtest-dev python3-jinja2)
 # Reports are tested in a real browser. These tests are skipped where a system has none.
 browser_packages=(chromium)
 # A completion script is tested in a real zsh. These tests are skipped where a system has none.

@@ -25,6 +25,7 @@
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "text/bpe/bpe_trainer.h"
+#include "text/chat/chat_renderer.h"
 #include "text/corpus/text_files.h"
 #include "text/corpus/token_file_writer.h"
 #include "text/split/lexer.h"
@@ -46,6 +47,8 @@ struct TokenizeOptions {
   std::vector<std::int32_t> ids;  // to decode
   std::string field;
   std::string separator;
+  std::string chat_template;
+  std::int64_t shown = 0;  // the record to show, from 1
   bool special = false, verify = false;
   std::string train;
   std::int64_t vocabulary = 0;
@@ -59,16 +62,18 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 text::TokenizerPointer tokenizer_of(const TokenizeOptions& options) {
-  if (options.tokenizer.empty()) return std::make_shared<text::ByteTokenizer>();
-  return text::load_tokenizer(options.tokenizer);
+  text::TokenizerPointer tokenizer = std::make_shared<text::ByteTokenizer>();
+  if (!options.tokenizer.empty()) tokenizer = text::load_tokenizer(options.tokenizer);
+  return text::with_chat_template(tokenizer, options.chat_template);
 }
 
 /// The text files of the command line. Files that are neither text nor JSON lines are refused.
-text::TextFiles text_files(const TokenizeOptions& options, text::CutAfter cut_after) {
+text::TextFiles text_files(const TokenizeOptions& options, text::CutAfter cut_after,
+                           std::shared_ptr<const text::ChatRenderer> chat = nullptr) {
   if (options.paths.empty()) {
     throw UserError("no text is given", "text files, folders or patterns", "weft tokenize book.txt -o book.bin");
   }
-  text::TextFileOptions how;
+  text::TextFileOptions how{.chat = std::move(chat)};
   how.all_json = !options.field.empty();
   if (how.all_json) how.field = options.field;
   std::vector<fs::path> files = text::files_of(options.paths);
@@ -129,8 +134,9 @@ int write_tokens(const TokenizeOptions& options) {
                     "-o with the name of a file");
   }
   const std::optional<std::int32_t> separator = separator_of(options, *tokenizer);
-  text::TextFiles files =
-      text_files(options, [&](std::string_view whole, std::size_t from) { return tokenizer->cut_after(whole, from); });
+  text::TextFiles files = text_files(
+      options, [&](std::string_view whole, std::size_t from) { return tokenizer->cut_after(whole, from); },
+      text::chat_renderer_of(*tokenizer));
   text::TokenFileWriter writer(options.output, *tokenizer, separator);
   StatusLine line(!options.quiet && !options.json);
   const auto begin = std::chrono::steady_clock::now();
@@ -143,7 +149,7 @@ int write_tokens(const TokenizeOptions& options) {
        .verify = options.verify,
        .files = files,
        .take = [&](const text::TextPart& part, const text::EncodedPart& made) {
-         if (part.begins) writer.begin_document();
+         if (part.begins) writer.begin_document(made.is_chat);
          writer.add(made.ids, made.text_bytes, made.ignored);
          tokens += made.ids.size();
          different += made.differs ? 1 : 0;
@@ -152,6 +158,59 @@ int write_tokens(const TokenizeOptions& options) {
   if (tokens == 0) throw UserError("the texts are empty", "some text", "give other files");
   return tell_written(options, *tokenizer, writer.commit(), options.verify ? Different(different) : std::nullopt,
                       seconds_since(begin));
+}
+
+/// A run of ids of a record that are learnt, or aren't.
+struct Stretch {
+  bool learnt = false;
+  std::vector<std::int32_t> ids;
+};
+
+std::vector<Stretch> stretches_of(const text::EncodedPart& made) {
+  std::vector<Stretch> stretches;
+  auto ignored = made.ignored.begin();
+  for (std::uint64_t i = 0; i < made.ids.size(); ++i) {
+    while (ignored != made.ignored.end() && ignored->end <= i) ++ignored;
+    const bool learnt = ignored == made.ignored.end() || i < ignored->begin;
+    if (stretches.empty() || stretches.back().learnt != learnt) stretches.push_back({learnt, {}});
+    stretches.back().ids.push_back(made.ids[i]);
+  }
+  return stretches;
+}
+
+/// What a run learns of one record of the files.
+int show_record(const TokenizeOptions& options) {
+  const text::TokenizerPointer tokenizer = tokenizer_of(options);
+  text::TextFiles files = text_files(options, {}, text::chat_renderer_of(*tokenizer));
+  JsonArray learnt_ids, parts;
+  std::vector<std::int32_t> ids;
+  TextTable table{.columns = {{.head = "part", .words = true}, {.head = "text", .words = true}}};
+  std::int64_t number = 0;
+  std::uint64_t learnt = 0;
+  text::encode_one(
+      {.tokenizer = *tokenizer,
+       .options = {.add_special = false,
+                   .special_texts = options.special ? text::SpecialTexts::tokens : text::SpecialTexts::plain},
+       .files = files,
+       .take =
+           [&](const text::TextPart&, const text::EncodedPart& made) {
+             for (const Stretch& stretch : stretches_of(made)) {
+               const std::string text = tokenizer->decode(stretch.ids);
+               table.rows.push_back({stretch.learnt ? "learnt" : "read", json_string(text)});
+               parts.add(JsonObject().add("learnt", stretch.learnt).add("text", text).add("ids", stretch.ids));
+               learnt += stretch.learnt ? stretch.ids.size() : 0;
+               ids.insert(ids.end(), stretch.ids.begin(), stretch.ids.end());
+             }
+           }},
+      [&] { return ++number == options.shown; });
+  if (number < options.shown) {
+    throw UserError(fmt::format("--show {}, and the files have {} records", options.shown, number),
+                    "the number of a record, from 1", "a smaller number");
+  }
+  return print_result(
+      options.json,
+      JsonObject().add("record", options.shown).add("tokens", ids.size()).add("learnt", learnt).add("parts", parts),
+      table_text(table, output_width()).add(fmt::format("{} tokens, {} of them learnt\n", ids.size(), learnt)));
 }
 
 int show_tokens(const TokenizeOptions& options) {
@@ -226,6 +285,7 @@ int tokenize(const TokenizeOptions& options) {
   }
   if (!options.text.empty()) return show_tokens(options);
   if (!options.ids.empty()) return show_text(options);
+  if (options.shown > 0) return show_record(options);
   if (options.output.empty()) {
     throw UserError("files without -o", "a file for their tokens",
                     "-o tokens.bin, or --text 'a text' to see its tokens");
@@ -242,11 +302,11 @@ std::vector<std::string> pattern_names() {
 }
 
 void add_input_options(Command& command, TokenizeOptions& options) {
-  command.add(
-      {.names = "texts",
-       .target = &options.paths,
-       .help = "text files, JSON lines (*.jsonl), either packed with gzip; folders; patterns such as 'data/*.txt'",
-       .paths = Paths::files});
+  command.add({.names = "texts",
+               .target = &options.paths,
+               .help = "text files, JSON lines (*.jsonl), either packed with gzip or Zstandard; folders; patterns such "
+                       "as 'data/*.txt'",
+               .paths = Paths::files});
   command.add(
       path_option("--tokenizer", &options.tokenizer, "PATH", "a tokenizer's file, or a folder with one; empty: bytes"));
   command.add(output_option(options.output, "FILE",
@@ -268,6 +328,12 @@ Command describe_tokenize() {
   command.add(word_option("--separator", &options->separator, "TOKEN",
                           "what stands before each document, by its text or id; none: nothing; default: the begin of a "
                           "text, or else its end"));
+  command.add(path_option("--chat-template", &options->chat_template, "chatml|FILE",
+                          "how dialogues are written as texts; empty: by the tokenizer's own template"));
+  CommandOption shown = number_option("--show", &options->shown, "print what is learnt of record N of the files", 0,
+                                      std::int64_t{1} << 40);
+  shown.default_text = "none";
+  command.add(std::move(shown));
   command.add({.names = "--special",
                .target = &options->special,
                .help = "texts such as <|endoftext|> are special tokens, not plain text"});
@@ -287,12 +353,14 @@ Command describe_tokenize() {
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
   command.description =
       "Tokenizers are read from tokenizer.json (BPE), tokenizer.model (SentencePiece, or tiktoken's ranks), "
-      "tekken.json, vocab.json with merges.txt, and *.tiktoken files. Token files have llm.c's format. A text file is "
+      "tekken.json, vocab.json with merges.txt, *.tiktoken files and GGUF files. Token files have llm.c's format. A "
+      "text file is "
       "one document, and so is each line of JSON lines.";
   command.examples = {{"weft tokenize --text \"Hello world\"", "the bytes of a text"},
                       {"weft tokenize --train bpe --vocab 4096 book.txt -o tokenizer.json"},
                       {"weft tokenize --tokenizer tokenizer.json book.txt -o book.bin"},
                       {"weft tokenize --tokenizer Llama-3.2-1B 'data/*.jsonl.gz' --field text -o data.bin"},
+                      {"weft tokenize --tokenizer SmolLM2-135M-Instruct chats.jsonl --show 1"},
                       {"weft tokenize --tokenizer tokenizer.json --decode 15496,995"}};
   command.run = [options] { return tokenize(*options); };
   return command;

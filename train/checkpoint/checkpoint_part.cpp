@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "runtime/execute/non_finite.h"
+#include "kernels/cpu/non_finite.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/hf_config.h"
@@ -261,7 +261,7 @@ class ShardFiles {
                                   tensor->elements(), tensor->type.name),
                       fmt::format("{} of {}, as the manifest says", elements, shard.dtype), kUseAnother);
     }
-    return {file.get(), tensor, placed.region, placed.transposed};
+    return {elements_of(*file, *tensor), placed.region, placed.transposed};
   }
 
  private:
@@ -368,7 +368,7 @@ void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t 
   for (const ParameterState& parameter : parameters) {
     for_each_stored_array(
         parameter, [&](const std::string& content, DType dtype, void* array, const BlockRange& range) {
-          const auto found = execute::first_non_finite({array, 1, range.size(), range.size(), dtype});
+          const auto found = cpu::first_non_finite({array, 1, range.size(), range.size(), dtype});
           if (!found) return;
           const bool is_parameter = content == kParameterContent;
           const std::int64_t element = global_element(parameter, range.begin, *found), cols = parameter.spec->cols;

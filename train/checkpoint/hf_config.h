@@ -14,7 +14,6 @@
 namespace weft::train {
 
 inline constexpr const char* kModelConfigFile = "config.json";
-inline constexpr const char* kAdapterConfigFile = "adapter_config.json";  // of PEFT
 
 /// The ids that a tokenizer puts before and after a text; nullopt: none.
 struct TextEnds {

@@ -55,27 +55,11 @@ void for_each_size(Model& model, Visit visit) {
 /// default, so that manifests of other models stay as they are.
 template <class Visit>
 void for_each_addition(Visit visit) {
-  using Model = ops::ModelConfig;
-  visit("rope_scaling", &Model::rope_scaling);
-  visit("rope_attention_factor", &Model::rope_attention_factor);
-  visit("rope_truncate", &Model::rope_truncate);
-  visit("head_size", &Model::head_size);
-  visit("qkv_bias", &Model::qkv_bias);
-  visit("out_bias", &Model::out_bias);
-  visit("mlp_bias", &Model::mlp_bias);
-  visit("qk_norm", &Model::qk_norm);
-  visit("window", &Model::window);
-  visit("window_from", &Model::window_from);
-}
-
-/// The same for adapters, which only a model with them has.
-template <class Lora, class Visit>
-void for_each_lora_member(Lora& lora, Visit visit) {
-  visit("rank", lora.rank);
-  visit("alpha", lora.alpha);
-  visit("qkv", lora.qkv);
-  visit("out", lora.out);
-  visit("mlp", lora.mlp);
+  for (const ops::Addition& addition : ops::additions()) {
+    std::string key(addition.key);
+    std::ranges::replace(key, '-', '_');
+    std::visit([&](auto member) { visit(key.c_str(), member); }, addition.member);
+  }
 }
 
 /// The same for the members of a data mark, and for its digests.
@@ -106,11 +90,32 @@ template <class Value>
 void add_member(JsonObject& object, const char* key, const Value& value) {
   if constexpr (std::is_same_v<Value, float>) {
     object.add(key, shortest_double(value));
-  } else if constexpr (std::is_enum_v<Value>) {
+  } else if constexpr (std::is_enum_v<Value> || std::is_same_v<Value, ops::LayerSet>) {
     object.add(key, to_string(value));
   } else {
     object.add(key, value);
   }
+}
+
+/// Adapters, which only a model with them has. Modules and what they have of their own are written where a version
+/// before them couldn't say it: it then refuses the manifest for the members that it lacks.
+JsonObject lora_json(const ops::LoraConfig& lora) {
+  JsonObject json;
+  add_member(json, "rank", lora.rank);
+  add_member(json, "alpha", lora.alpha);
+  if (lora.is_plain()) {
+    for (const ops::LoraGroup& group : ops::kLoraGroups) json.add(group.name, (lora.on & group.modules).any());
+    return json;
+  }
+  JsonObject modules;
+  for (const ops::LoraModule module : ops::kLoraModules) {
+    if (!lora.has(module)) continue;
+    JsonObject own;
+    add_member(own, "rank", lora.rank_of(module));
+    add_member(own, "alpha", lora.alpha_of(module));
+    modules.add(ops::to_string(module), own);
+  }
+  return json.add("rslora", lora.rslora).add("modules", modules);
 }
 
 JsonObject model_json(const ops::ModelConfig& model) {
@@ -122,9 +127,7 @@ JsonObject model_json(const ops::ModelConfig& model) {
     if (model.*member != usual.*member) add_member(sizes, key, model.*member);
   });
   if (model.lora.used()) {
-    JsonObject lora;
-    for_each_lora_member(model.lora, [&](const char* key, const auto& value) { add_member(lora, key, value); });
-    sizes.add("lora", lora);
+    sizes.add("lora", lora_json(model.lora));
   }
   return sizes;
 }
@@ -140,21 +143,54 @@ void read_member(const DocumentValue& value, Value& member) {
     member = value.boolean();
   } else if constexpr (std::is_same_v<Value, ops::RopeKind>) {
     member = value.one_of({ops::RopeKind::llama3, ops::RopeKind::linear, ops::RopeKind::yarn});
+  } else if constexpr (std::is_same_v<Value, ops::LayerSet>) {
+    member = ops::parse_layers(value.text(), value.place());
   } else {
     member = value.text();
   }
 }
 
+ops::Family family_of(const DocumentValue& name) {
+  std::vector<std::string> names;
+  for (const ops::FamilyParts& parts : ops::all_families()) names.emplace_back(parts.name);
+  const std::string known = name.name_of(names);
+  return std::ranges::find(ops::all_families(), known, &ops::FamilyParts::name)->family;
+}
+
+ops::LoraConfig lora_from(const DocumentValue& json) {
+  ops::LoraConfig lora;
+  read_member(json["rank"], lora.rank);
+  read_member(json["alpha"], lora.alpha);
+  lora.on.reset();
+  const auto modules = json.find("modules");
+  if (!modules) {
+    for (const ops::LoraGroup& group : ops::kLoraGroups) {
+      if (json[group.name].boolean()) lora.on |= group.modules;
+    }
+    return lora;
+  }
+  lora.rslora = json["rslora"].boolean();
+  for (const ops::LoraModule module : ops::kLoraModules) {
+    const auto own = modules->find(ops::to_string(module));
+    if (!own) continue;
+    const auto i = static_cast<std::size_t>(module);
+    lora.on |= ops::only(module);
+    read_member((*own)["rank"], lora.own_rank.at(i));
+    read_member((*own)["alpha"], lora.own_alpha.at(i));
+    if (lora.own_rank.at(i) == lora.rank) lora.own_rank.at(i) = 0;
+    if (lora.own_alpha.at(i) == lora.alpha) lora.own_alpha.at(i) = 0;
+  }
+  return lora;
+}
+
 ops::ModelConfig model_from(const DocumentValue& sizes) {
   ops::ModelConfig model;
-  model.family = sizes["family"].one_of({ops::Family::gpt2, ops::Family::llama});
+  model.family = family_of(sizes["family"]);
   for_each_size(model, [&](const char* key, auto& value) { read_member(sizes[key], value); });
   for_each_addition([&](const char* key, auto member) {
     if (sizes.find(key)) read_member(sizes[key], model.*member);
   });
-  if (const auto lora = sizes.find("lora")) {
-    for_each_lora_member(model.lora, [&](const char* key, auto& value) { read_member((*lora)[key], value); });
-  }
+  if (const auto lora = sizes.find("lora")) model.lora = lora_from(*lora);
   ops::validate(model);
   return model;
 }

@@ -117,13 +117,13 @@ Rows common_rows(const Region& a, const Region& b) {
 template <class Element>
 void copy_run(const TensorSource& source, std::int64_t first, std::int64_t count, Element* to) {
   if constexpr (std::is_same_v<Element, float>) {
-    source.file->read(*source.tensor, static_cast<std::uint64_t>(first), {to, static_cast<std::size_t>(count)});
+    source.read(static_cast<std::uint64_t>(first), {to, static_cast<std::size_t>(count)});
   } else {
     std::array<float, 1024> values;
     for (std::int64_t done = 0; done < count;) {
       const std::int64_t part = std::min<std::int64_t>(count - done, std::ssize(values));
       const std::span<float> chunk(values.data(), static_cast<std::size_t>(part));
-      source.file->read(*source.tensor, static_cast<std::uint64_t>(first + done), chunk);
+      source.read(static_cast<std::uint64_t>(first + done), chunk);
       std::ranges::transform(chunk, to + done, [](float value) { return static_cast<Element>(value); });
       done += part;
     }
@@ -157,8 +157,8 @@ void copy_columns(const TensorSource& source, const ParameterPiece& piece, Eleme
     const std::int64_t c1 = std::min(col_end, c0 + kTile);
     for (std::int64_t c = c0; c < c1; ++c) {
       const std::int64_t first = (c - source.region.col_begin) * height + rows.begin - source.region.row_begin;
-      source.file->read(*source.tensor, static_cast<std::uint64_t>(first),
-                        {columns.data() + (c - c0) * count, static_cast<std::size_t>(count)});
+      source.read(static_cast<std::uint64_t>(first),
+                  {columns.data() + (c - c0) * count, static_cast<std::size_t>(count)});
     }
     for (std::int64_t r0 = rows.begin; r0 < rows.end; r0 += kTile) {
       const std::int64_t r1 = std::min(rows.end, r0 + kTile);
@@ -283,6 +283,10 @@ std::vector<ParameterPiece> pieces_of(const ops::ParameterSpec& spec) {
   return pieces;
 }
 
+ElementReader elements_of(const SafetensorsFile& file, const StoredTensorInfo& tensor) {
+  return [&file, &tensor](std::uint64_t first, std::span<float> out) { file.read(tensor, first, out); };
+}
+
 TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ops::ParameterSpec& spec,
                           const ops::StoredTensor& piece) {
   const auto shape = stored_shape(spec, piece);
@@ -291,7 +295,7 @@ TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& t
         fmt::format("{}: tensor '{}' has shape {}", in_quotes(file.path()), tensor.name, shape_text(tensor.shape)),
         fmt::format("{} for this model", shape_text(shape)), "give the model sizes of the file");
   }
-  return {&file, &tensor, whole_region(spec, piece), piece.transposed};
+  return {elements_of(file, tensor), whole_region(spec, piece), piece.transposed};
 }
 
 void copy(const TensorSource& source, const ParameterPiece& piece, DType dtype, void* array) {

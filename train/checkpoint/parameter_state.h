@@ -103,11 +103,16 @@ std::vector<std::uint64_t> stored_shape(const ops::ParameterSpec& spec, const op
 std::span<const std::byte> pack(const ops::ParameterSpec& spec, const ops::StoredTensor& piece, DType dtype,
                                 const void* data, std::vector<std::byte>& scratch);
 
+/// Reads elements [first, first + out.size()) of a tensor, which has them.
+using ElementReader = std::function<void(std::uint64_t first, std::span<float> out)>;
+
+/// Both must outlive the reader.
+ElementReader elements_of(const SafetensorsFile& file, const StoredTensorInfo& tensor);
+
 /// The elements of a region, as a tensor of a file holds them: row-major, or, if `transposed`, all of its block
 /// column by column (GPT-2's Conv1D matrices).
 struct TensorSource {
-  const SafetensorsFile* file = nullptr;
-  const StoredTensorInfo* tensor = nullptr;
+  ElementReader read;
   Region region;
   bool transposed = false;
 };

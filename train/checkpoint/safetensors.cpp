@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/files/document.h"
+#include "base/half.h"
 #include "base/text/json_object.h"
 
 namespace weft::train {
@@ -87,17 +88,6 @@ void check_cover(const std::vector<StoredTensorInfo>& tensors, std::uint64_t siz
     throw UserError(fmt::format("{} has {} bytes of tensors", name, size),
                     fmt::format("{}, where its last tensor ends", covered), kRepair);
   }
-}
-
-float half_to_float(std::uint16_t half) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16;
-  const std::uint32_t exponent = (half >> 10) & 0x1FU, fraction = half & 0x3FFU;
-  if (exponent == 0) {  // zero or subnormal: fraction · 2^-24
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  const std::uint32_t wide_exponent = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | (wide_exponent << 23) | (fraction << 13));
 }
 
 /// A file that is about to be written: its header, and the bytes of each tensor.
@@ -236,6 +226,14 @@ std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors) {
   const Layout layout = lay_out(tensors);
   return std::accumulate(layout.sizes.begin(), layout.sizes.end(),
                          std::uint64_t{sizeof(std::uint64_t) + layout.header.size()});
+}
+
+void expect_floats(const SafetensorsFile& file, const StoredTensorInfo& tensor) {
+  constexpr std::array<std::string_view, 3> kFloats = {"F32", "BF16", "F16"};
+  if (std::ranges::find(kFloats, tensor.type.name) != kFloats.end()) return;
+  throw UserError(fmt::format("{}: tensor '{}' has dtype {}", in_quotes(file.path()), tensor.name, tensor.type.name),
+                  "weights in F32, BF16 or F16",
+                  "quantized weights aren't read: give the model as it was before it was quantized");
 }
 
 }  // namespace weft::train

@@ -92,4 +92,7 @@ FileSummary write_safetensors(const std::filesystem::path& path, std::vector<Ten
 /// The size of the file that write_safetensors() would write, exactly; no `bytes` is called.
 std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors);
 
+/// Throws UserError on integers, which would load as numbers, though quantized weights mean others.
+void expect_floats(const SafetensorsFile& file, const StoredTensorInfo& tensor);
+
 }  // namespace weft::train

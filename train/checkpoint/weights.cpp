@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <deque>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,9 +19,11 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
+#include "base/files/gguf_file.h"
 #include "base/files/input_file.h"
 #include "base/text/json_object.h"
 #include "train/checkpoint/checkpoint_part.h"
+#include "train/checkpoint/gguf_weights.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/parameter_state.h"
 
@@ -60,24 +59,15 @@ std::vector<fs::path> shard_paths(const fs::path& index) {
 
 /// The name that ParameterSpec::stored would give to a file's tensor.
 std::string canonical(const std::string& name, ops::Family family) {
-  constexpr std::string_view kPrefix = "transformer.";
-  if (family == ops::Family::gpt2) return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  const std::string_view prefix = ops::parts_of(family).stored->prefix;
+  if (!prefix.empty()) return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
   return name.starts_with("model.") || name == kHead ? name : "model." + name;
 }
 
 /// Constants that some versions of transformers saved.
 bool is_buffer(std::string_view name, ops::Family family) {
-  if (family == ops::Family::llama) return name.ends_with(".rotary_emb.inv_freq");
+  if (!ops::parts_of(family).learned_positions) return name.ends_with(".rotary_emb.inv_freq");
   return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
-}
-
-/// Integers would load as numbers, though quantized weights mean others.
-void expect_floats(const SafetensorsFile& file, const StoredTensorInfo& tensor) {
-  constexpr std::array<std::string_view, 3> kFloats = {"F32", "BF16", "F16"};
-  if (std::ranges::find(kFloats, tensor.type.name) != kFloats.end()) return;
-  throw UserError(fmt::format("{}: tensor '{}' has dtype {}", in_quotes(file.path()), tensor.name, tensor.type.name),
-                  "weights in F32, BF16 or F16",
-                  "quantized weights aren't read: give the model as it was before it was quantized");
 }
 
 struct Located {
@@ -152,43 +142,17 @@ void expect_equal(const Located& head, const Located& embedding) {
                   "set \"tie_word_embeddings\" to false in config.json beside it: then both count");
 }
 
-// The end of a module's name that tells it from all others: "q_proj". GPT-2 has a c_proj in attention and one in the
-// MLP, so that its names need two parts: "attn.c_proj".
-std::string target_module(ops::Family family, std::string_view stored) {
-  const std::string_view module = stored.substr(0, stored.rfind(".lora_"));
-  std::size_t dot = module.rfind('.');
-  if (family == ops::Family::gpt2) dot = module.rfind('.', dot - 1);
-  return std::string(module.substr(dot + 1));
-}
+}  // namespace
 
-const ParameterState& named(std::span<const ParameterState> parameters, std::string_view name) {
-  const auto found = std::ranges::find_if(parameters, [&](const ParameterState& p) { return p.spec->name == name; });
-  if (found == parameters.end()) throw std::logic_error("no parameter " + std::string(name));
-  return *found;
-}
-
-template <class Element>
-void add_products(const ops::ModelConfig& model, const ParameterState& weight, const ParameterState& a,
-                  const ParameterState& b) {
-  const auto rank = static_cast<std::size_t>(model.lora.rank), cols = static_cast<std::size_t>(weight.spec->cols);
-  std::vector<float> sum(cols);
-  for (std::size_t part = 0; part < weight.spec->stored.size(); ++part) {
-    const ops::StoredTensor& stored = weight.spec->stored[part];
-    const Element* const down = static_cast<const Element*>(a.data) + part * rank * cols;
-    for (std::int64_t row = stored.row_begin; row < stored.row_begin + stored.rows; ++row) {
-      Element* const to = static_cast<Element*>(weight.data) + static_cast<std::size_t>(row) * cols;
-      const Element* const up = static_cast<const Element*>(b.data) + static_cast<std::size_t>(row) * rank;
-      std::ranges::fill(sum, 0.0F);
-      for (std::size_t r = 0; r < rank; ++r) {
-        const float factor = model.lora.scale() * static_cast<float>(up[r]);
-        for (std::size_t col = 0; col < cols; ++col) sum[col] += factor * static_cast<float>(down[r * cols + col]);
-      }
-      for (std::size_t col = 0; col < cols; ++col) to[col] = Element(static_cast<float>(to[col]) + sum[col]);
-    }
+void read_from(const TensorSources& sources, const ParameterState& parameter) {
+  clear_padding(parameter);
+  const auto kept = parameter.pieces(parameter.kept()), updated = parameter.pieces(parameter.updated());
+  for (const ops::StoredTensor& piece : parameter.spec->stored) {
+    const TensorSource& source = sources.at(&piece);
+    copy(source, piece, kept, parameter.dtype, parameter.data);
+    if (parameter.master != nullptr) copy(source, piece, updated, DType::f32, parameter.master);
   }
 }
-
-}  // namespace
 
 std::vector<fs::path> weight_files(const fs::path& path) {
   std::error_code none;  // a path that can't be read counts as absent
@@ -207,13 +171,14 @@ std::vector<fs::path> weight_files(const fs::path& path) {
 ParameterReader open_weights(const fs::path& path, const ops::ModelConfig& model,
                              std::span<const ParameterState> parameters,
                              std::span<const ops::ParameterSpec> elsewhere) {
+  if (is_gguf(path)) return open_gguf_weights(path, model, parameters, elsewhere);
   struct Opened {
     WeightFiles files;
-    std::map<const ops::StoredTensor*, TensorSource> sources = {};
+    TensorSources sources = {};
   };
   const auto opened = std::make_shared<Opened>(Opened{WeightFiles(path, model.family)});
   WeightFiles& files = opened->files;
-  const std::string embedding = model.family == ops::Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
+  const std::string embedding = std::string(model.parts().stored->embedding) + ".weight";
   for (const ParameterState& parameter : parameters) {
     for (const ops::StoredTensor& piece : parameter.spec->stored) {
       const Located found = files.take(piece.name);
@@ -230,15 +195,7 @@ ParameterReader open_weights(const fs::path& path, const ops::ModelConfig& model
     }
   }
   files.expect_empty();
-  return [opened](const ParameterState& parameter) {
-    clear_padding(parameter);
-    const auto kept = parameter.pieces(parameter.kept()), updated = parameter.pieces(parameter.updated());
-    for (const ops::StoredTensor& piece : parameter.spec->stored) {
-      const TensorSource& source = opened->sources.at(&piece);
-      copy(source, piece, kept, parameter.dtype, parameter.data);
-      if (parameter.master != nullptr) copy(source, piece, updated, DType::f32, parameter.master);
-    }
-  };
+  return [opened](const ParameterState& parameter) { read_from(opened->sources, parameter); };
 }
 
 void load_weights(const fs::path& path, const ops::ModelConfig& model, std::span<const ParameterState> parameters,
@@ -298,55 +255,6 @@ std::map<std::string, FileSummary> save_weights(const fs::path& folder, const op
   const std::string index = JsonObject().add("metadata", metadata).add("weight_map", shard_of).text();
   files[kWeightsIndex] = write_durable(folder / kWeightsIndex, indented_json(index) + "\n");
   return files;
-}
-
-std::string peft_config_json(const ops::ModelConfig& model, const std::string& base) {
-  std::set<std::string> modules;
-  for (const ops::ParameterSpec& spec : ops::model_parameters(model)) {
-    if (!ops::is_adapter(spec)) continue;
-    for (const ops::StoredTensor& stored : spec.stored) modules.insert(target_module(model.family, stored.name));
-  }
-  const float alpha = model.lora.alpha;
-  const bool whole = alpha == std::floor(alpha);
-  JsonObject json;
-  json.add("base_model_name_or_path", base.empty() ? JsonValue(nullptr) : JsonValue(base))
-      .add("bias", "none")
-      .add("fan_in_fan_out", model.family == ops::Family::gpt2)
-      .add("inference_mode", true)
-      .add("init_lora_weights", true)
-      .add("lora_alpha", whole ? JsonValue(static_cast<std::int64_t>(alpha)) : JsonValue(static_cast<double>(alpha)))
-      .add("lora_dropout", 0.0)
-      .add("modules_to_save", nullptr)
-      .add("peft_type", "LORA")
-      .add("r", model.lora.rank)
-      .add("target_modules", modules)
-      .add("task_type", "CAUSAL_LM")
-      .add("use_rslora", false);
-  return indented_json(json.text()) + "\n";
-}
-
-std::map<std::string, FileSummary> save_adapter(const std::filesystem::path& folder, const ops::ModelConfig& model,
-                                                std::span<const ParameterState> parameters, const std::string& base,
-                                                const ArrayOf& array_of) {
-  std::vector<ParameterState> adapters;
-  std::ranges::copy_if(parameters, std::back_inserter(adapters),
-                       [](const ParameterState& parameter) { return ops::is_adapter(*parameter.spec); });
-  std::map<std::string, FileSummary> files;
-  files[kAdapterConfigFile] = write_durable(folder / kAdapterConfigFile, peft_config_json(model, base));
-  files[kAdapterFile] = write_safetensors(folder / kAdapterFile, weight_tensors(adapters, array_of));
-  return files;
-}
-
-void merge_adapters(const ops::ModelConfig& model, std::span<const ParameterState> parameters) {
-  for (const ParameterState& parameter : parameters) {
-    if (!parameter.spec->name.ends_with(ops::kLoraA)) continue;
-    const ParameterState& weight = named(parameters, ops::adapted_weight(*parameter.spec));
-    std::string other = parameter.spec->name;
-    other.replace(other.rfind(ops::kLoraA), std::string_view(ops::kLoraA).size(), ops::kLoraB);
-    const ParameterState& b = named(parameters, other);
-    weight.dtype == DType::bf16 ? add_products<bf16>(model, weight, parameter, b)
-                                : add_products<float>(model, weight, parameter, b);
-  }
 }
 
 }  // namespace weft::train

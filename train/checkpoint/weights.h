@@ -1,5 +1,4 @@
-// Weights in Hugging Face's layout: reads a safetensors file or folder, writes a folder that other programs load. And
-// adapters as PEFT stores them, and their merge into the weights that they change.
+// Weights in Hugging Face's layout: reads a safetensors file or folder, writes a folder that other programs load.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,15 @@ namespace weft::train {
 /// The files of weights at `path`, see load_weights(). Throws UserError.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& path);
 
+/// The tensors that store parameters' parts; the files have to stay open.
+using TensorSources = std::map<const ops::StoredTensor*, TensorSource>;
+
+/// Fills `data` and `master` of a parameter from the sources of its parts.
+void read_from(const TensorSources& sources, const ParameterState& parameter);
+
 /// Reads `data`, and `master` where there is one, of parameters. `path`: a .safetensors file, or a folder with
-/// model.safetensors or model.safetensors.index.json and its shards (a checkpoint of Weft is one of the former).
+/// model.safetensors or model.safetensors.index.json and its shards (a checkpoint of Weft is one of the former), or a
+/// GGUF file (see open_gguf_weights()).
 /// Accepts variants of Hugging Face's files: a "transformer." prefix in gpt2, a missing "model." in llama, attention
 /// masks and rotary frequencies, and an lm_head.weight equal to the embedding where `model` ties them. Throws UserError
 /// at once, naming the file and the first tensor that is missing, superfluous or of another shape. Of `parameters` only
@@ -54,21 +60,5 @@ std::map<std::string, FileSummary> save_weights(const std::filesystem::path& fol
                                                 std::span<const ParameterState> parameters,
                                                 std::uint64_t shard_bytes = std::numeric_limits<std::uint64_t>::max(),
                                                 const std::optional<TextEnds>& ends = {}, const ArrayOf& array_of = {});
-
-inline constexpr const char* kAdapterFile = "adapter_model.safetensors";
-
-/// The adapter_config.json of a model with adapters. `base`: the name or folder of the model below them, as people know
-/// it; empty: null.
-std::string peft_config_json(const ops::ModelConfig& model, const std::string& base);
-
-/// Writes adapter_config.json and adapter_model.safetensors into the existing `folder` and returns their summaries: all
-/// that PeftModel.from_pretrained() needs beside the base. Throws RuntimeFault if the disk does.
-std::map<std::string, FileSummary> save_adapter(const std::filesystem::path& folder, const ops::ModelConfig& model,
-                                                std::span<const ParameterState> parameters, const std::string& base,
-                                                const ArrayOf& array_of = {});
-
-/// Adds alpha/rank · B·A to each matrix with an adapter, in fp32, rounded once to its dtype. All arrays are whole. The
-/// parameters of the model itself then compute what the model with adapters did.
-void merge_adapters(const ops::ModelConfig& model, std::span<const ParameterState> parameters);
 
 }  // namespace weft::train

@@ -99,7 +99,8 @@ struct RunConfig {
   PathList data;      // text files, .bin token files, folders or patterns; empty: /usr/share/common-licenses
   PathList val_data;  // held-out data; empty: TokenSource holds out a part of the data
   ValSplit val_split = ValSplit::tail;
-  std::string tokenizer;  // of texts: a folder or file; empty: that of the weights to start from, or bytes
+  std::string tokenizer;      // of texts: a folder or file; empty: that of the weights to start from, or bytes
+  std::string chat_template;  // of dialogues: "chatml" or a file; empty: the tokenizer's own
   TokenWidth data_dtype = TokenWidth::automatic;  // of ids in .bin files without a header
   // batch, in sequences
   DType dtype = DType::f32;
@@ -133,7 +134,8 @@ struct RunConfig {
   bool metrics_csv = false;       // metrics.csv too
   bool tensorboard = false;       // event files of TensorBoard too
   std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest, or a new run
-  std::string init_from;          // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
+  std::string init_from;  // weights only: a checkpoint folder, a folder or safetensors file of Hugging Face, or GGUF
+  std::string adapter;    // of PEFT, for the model of init_from: a folder
   // not settings
   graph::PipelineChunks policy_chunks;  // what the policy wants: resolve() knows it
   ops::PipelineLayout pipeline;         // of grid.pipe, stages and pipe_chunks: fill_in() makes it

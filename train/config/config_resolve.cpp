@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "kernels/cpu/attention/attention.h"
 #include "ops/sharding.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
@@ -153,6 +154,9 @@ void check_start(const RunConfig& config) {
   refuse_if(!config.resume.empty() && config.resume != kResumeAuto && !config.init_from.empty(),
             fmt::format("resume = {} and init-from = {}", config.resume, config.init_from),
             "only one: resume continues a run, init-from starts a run with given weights", "leave one out");
+  refuse_if(!config.resume.empty() && config.resume != kResumeAuto && !config.adapter.empty(),
+            fmt::format("resume = {} and adapter = {}", config.resume, config.adapter),
+            "only one: a run goes on with its own adapters", "leave one out");
 }
 
 /// Refuses rewrites of layers that the model doesn't have.
@@ -214,6 +218,10 @@ void check_device(const RunConfig& config) {
   refuse_if(config.pack_weights == WeightPacking::on || plan::packs_weights(config.rewrites),
             "pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
             "leave pack-weights out");
+  refuse_if(config.model.head_dim() > cpu::kWidestHeadOnGpu,
+            fmt::format("heads of {} columns with device cuda", config.model.head_dim()),
+            fmt::format("heads of at most {} columns, or device cpu", cpu::kWidestHeadOnGpu),
+            "--device cpu, or a model of narrower heads");
   refuse_if(config.check_nan, "check-nan with device cuda", "device cpu",
             "--device cpu: the same step, checked task by task");
   refuse_if(kind == CommunicatorKind::mpi, communicator + " with device cuda",

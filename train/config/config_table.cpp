@@ -179,6 +179,10 @@ void add_data(std::vector<ConfigKey>& all) {
                 "that of "
                 "resume or init-from, or bytes",
                 &RunConfig::tokenizer),
+       text_key("chat-template",
+                "how dialogues are written as texts: chatml, or a file with a Jinja template, which checkpoints and "
+                "exports then have; empty: the tokenizer's own",
+                &RunConfig::chat_template),
        words_key<TokenWidth>(
            "data-dtype",
            "the type of ids in .bin files without llm.c's header; auto: the only type whose ids all are in the "
@@ -278,9 +282,11 @@ void add_records(std::vector<ConfigKey>& all) {
        text_key("resume", "the run or checkpoint folder to go on from; auto: run-dir's newest checkpoint, if any",
                 &RunConfig::resume)});
   add(all, KeyGroup::model,
-      {text_key("init-from",
-                "start from these weights: a checkpoint, or a folder or a safetensors file of Hugging Face",
-                &RunConfig::init_from),
+      {text_key(
+           "init-from",
+           "start from these weights: a checkpoint, a folder or a safetensors file of Hugging Face, or a GGUF file",
+           &RunConfig::init_from),
+       text_key("adapter", "start from these low-rank adapters over init-from: a folder of PEFT", &RunConfig::adapter),
        lora_key()});
 }
 

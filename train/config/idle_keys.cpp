@@ -27,7 +27,7 @@ bool unscaled(const RunConfig& config) {
 }
 
 constexpr Idle kIdle[] = {
-    {"model.rope*", [](const RunConfig& c) { return c.model.family == ops::Family::gpt2; },
+    {"model.rope*", [](const RunConfig& c) { return c.model.parts().learned_positions; },
      "in a model of family gpt2, which has learned positions", "--model.family llama"},
     {"model.rope-low-freq-factor", unscaled, "without a scaling", "--model.rope-scaling-factor above 1"},
     {"model.rope-high-freq-factor", unscaled, "without a scaling", "--model.rope-scaling-factor above 1"},

@@ -150,8 +150,11 @@ ConfigKey words_key(std::string name, std::string help, const std::vector<Word<V
                     Value Config::*field) {
   std::vector<std::string> names;
   for (const Word<Value>& word : accepted) names.push_back(word.name);
+  constexpr std::size_t kLongest = 40;  // beside a flag
+  std::string shown = join(names, "|");
+  if (shown.size() > kLongest) shown = "NAME", help += ": " + join(names);
   ConfigKey key = parsed_key(
-      std::move(name), ValueKind::text, join(names, "|"), std::move(help), field,
+      std::move(name), ValueKind::text, std::move(shown), std::move(help), field,
       [=](std::string_view value, std::string_view where) { return value_of_word(accepted, value, where); },
       [=](const Value& value) { return word_of_value(accepted, value); });
   key.words = std::move(names);

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/gguf_file.h"
 #include "base/files/input_file.h"
 #include "base/units.h"
+#include "train/checkpoint/gguf_model.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/config/key_kinds.h"
 
@@ -21,14 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Updates sizes that depend on a changed size: as many key-value heads as heads if they were equal or the family
-/// requires it, and GPT-2's MLP of four times the width. A family without rotary positions drops what only llama has.
+/// requires it, and GPT-2's MLP of four times the width. Another family drops what it doesn't have.
 void follow(const ops::ModelConfig& before, ops::ModelConfig& after) {
   const bool became_gpt2 = after.family == ops::Family::gpt2 && before.family != ops::Family::gpt2;
   const bool heads_changed = after.heads != before.heads && before.kv_heads == before.heads;
   if (became_gpt2 || heads_changed) after.kv_heads = after.heads;
-  if (became_gpt2) {
-    after.head_size = after.window = after.window_from = 0;
-    after.qkv_bias = after.out_bias = after.mlp_bias = after.qk_norm = false;
+  for (const ops::Addition& addition : ops::additions()) {
+    // Numbers of rotations stay, where they are idle.
+    if (after.family == before.family || addition.key.starts_with("rope-")) continue;
+    if (!after.parts().has_key(addition.key)) addition.drop(after);
   }
   if (after.family == ops::Family::gpt2 && after.hidden != before.hidden && before.ffn == 4 * before.hidden) {
     after.ffn = 4 * after.hidden;
@@ -59,7 +62,8 @@ bool means_folder(std::string_view value) {
 }
 
 ops::ModelConfig model_of_folder(const fs::path& folder) {
-  constexpr const char* kExpected = "a model's name, or a folder of Hugging Face with config.json";
+  constexpr const char* kExpected = "a model's name, a folder of Hugging Face with config.json, or a GGUF file";
+  if (is_gguf(folder)) return read_gguf_config(GgufFile(folder)).model;
   std::error_code hidden;
   if (!fs::is_directory(folder, hidden)) {
     const bool is_file = fs::exists(folder, hidden);
@@ -101,18 +105,34 @@ ConfigKey model_key() {
           ValueKind::text,
           "text",
           "a model by name: tiny, small, llama-tiny, gpt2-124m to gpt2-1558m, gpt-5b to gpt-640b, llama-1b to "
-          "llama-405b (docs/models.md), or a Hugging Face folder; its config.json gives the sizes, and --init-from "
-          "loads weights",
+          "llama-405b (docs/models.md), a Hugging Face folder, or a GGUF file; "
+          "--init-from loads weights",
           set_model,
           [](const RunConfig& config) { return config.model_name; }};
 }
+
+namespace {
+
+std::vector<Word<ops::Family>> family_words() {
+  std::vector<Word<ops::Family>> words;
+  for (const ops::FamilyParts& parts : ops::all_families()) words.push_back({std::string(parts.name), parts.family});
+  return words;
+}
+
+ConfigKey layers_key(std::string name, std::string help, ops::LayerSet ops::ModelConfig::*field) {
+  const auto print = [](const ops::LayerSet& layers) { return to_string(layers); };
+  return parsed_key(std::move(name), ValueKind::text, "layers", std::move(help), field, ops::parse_layers, print);
+}
+
+}  // namespace
 
 std::vector<ConfigKey> model_size_keys() {
   std::vector<ConfigKey> entries{
       words_key<ops::Family>(
           "model.family",
-          "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE; also for Mistral and Qwen",
-          {{"gpt2", ops::Family::gpt2}, {"llama", ops::Family::llama}}, &ops::ModelConfig::family),
+          "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE; also for Mistral and Qwen; the "
+          "others as in docs/models.md",
+          family_words(), &ops::ModelConfig::family),
       number_key("model.layers", "transformer blocks", &ops::ModelConfig::layers, 1, 10000),
       number_key("model.hidden", "width of the residual stream", &ops::ModelConfig::hidden, 1, 1 << 20),
       number_key("model.heads", "attention heads", &ops::ModelConfig::heads, 1, 1 << 16),
@@ -153,6 +173,21 @@ std::vector<ConfigKey> model_size_keys() {
                  &ops::ModelConfig::window, 0, 1 << 24),
       number_key("model.window-from", "the first layer with the window; 0: all layers have it",
                  &ops::ModelConfig::window_from, 0, 10000),
+      layers_key("model.full-layers", "layers without the window that the layers around them have, such as 3,7-9",
+                 &ops::ModelConfig::full_layers),
+      layers_key("model.unrotated-layers", "layers without rotary positions (smollm3), such as 3,7-9",
+                 &ops::ModelConfig::unrotated_layers),
+      number_key("model.rope-local-theta",
+                 "base of the rotary frequencies in layers with the window, which aren't scaled (olmo3, gemma3); 0: as "
+                 "in the others",
+                 &ops::ModelConfig::rope_local_theta, 0, 1e12),
+      number_key("model.attention-scale", "factor of attention's scores (granite, gemma3); 0: 1/√head-size",
+                 &ops::ModelConfig::attention_scale, 0, 1e6),
+      number_key("model.embedding-factor", "factor of embeddings (granite)", &ops::ModelConfig::embedding_factor, 0,
+                 1e6),
+      number_key("model.residual-factor", "factor of what attention and MLP add (granite)",
+                 &ops::ModelConfig::residual_factor, 0, 1e6),
+      number_key("model.logits-divisor", "divisor of logits (granite)", &ops::ModelConfig::logits_divisor, 0, 1e6),
   };
   for (ConfigKey& entry : entries) entry = model_size(std::move(entry));
   return entries;

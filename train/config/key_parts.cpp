@@ -104,33 +104,73 @@ std::string rewrites_text(const RunConfig& config) {
 
 // ---- adapters
 
-constexpr const char* kLoraForm = "rank=N,alpha=X,on=qkv+out+mlp, as far as they differ from rank=8,alpha=16, or none";
+constexpr const char* kLoraForm =
+    "rank=N,alpha=X,on=qkv+out+mlp, as far as they differ from rank=8,alpha=16, or none; also rslora=true, and "
+    "rank.q=N "
+    "or alpha.q=X of one module";
 constexpr const char* kLoraExample = "rank=8,alpha=16,on=qkv+out+mlp";
 constexpr std::string_view kNoLora = "none";
 
-void set_layers(ops::LoraConfig& lora, std::string_view layers, std::string_view where) {
-  lora.qkv = lora.out = lora.mlp = false;
-  for (const std::string_view layer : parts_of(layers, '+')) {
-    bool* const member = layer == "qkv" ? &lora.qkv : layer == "out" ? &lora.out : layer == "mlp" ? &lora.mlp : nullptr;
-    if (member == nullptr || *member) {
-      throw UserError(fmt::format("{}: on={} {} \"{}\"", where, layers, member == nullptr ? "names" : "repeats", layer),
-                      "qkv, out, mlp or several of them", "write on=qkv+out+mlp, or leave some out");
-    }
-    *member = true;
+/// The modules that a word means: a group, or one of them.
+ops::LoraModules modules_named(std::string_view word) {
+  for (const ops::LoraGroup& group : ops::kLoraGroups) {
+    if (group.name == word) return group.modules;
   }
+  for (const ops::LoraModule module : ops::kLoraModules) {
+    if (ops::to_string(module) == word) return ops::only(module);
+  }
+  return {};
+}
+
+ops::LoraModules parse_modules(std::string_view words, std::string_view where) {
+  ops::LoraModules modules;
+  for (const std::string_view word : parts_of(words, '+')) {
+    const ops::LoraModules named = modules_named(word);
+    if (named.none() || (modules & named).any()) {
+      throw UserError(fmt::format("{}: on={} {} \"{}\"", where, words, named.none() ? "names" : "repeats", word),
+                      "qkv, out, mlp or several of them, or of q, k, v, gate, up and down",
+                      "write on=qkv+out+mlp, or leave some out");
+    }
+    modules |= named;
+  }
+  return modules;
+}
+
+/// The members of one module: "rank.q", "alpha.q".
+void set_own(ops::LoraConfig& lora, std::string_view name, std::string_view setting, std::string_view place) {
+  for (const ops::LoraModule module : ops::kLoraModules) {
+    const auto i = static_cast<std::size_t>(module);
+    if (name.substr(name.find('.') + 1) != ops::to_string(module)) continue;
+    if (name.starts_with("rank.")) lora.own_rank.at(i) = parse_number<std::int64_t>(setting, place, 1, 1 << 20);
+    if (name.starts_with("alpha.")) lora.own_alpha.at(i) = parse_number<float>(setting, place, 1e-6, 1e6);
+  }
+}
+
+bool parse_switch(std::string_view word, std::string_view place) {
+  if (word == "true" || word == "false") return word == "true";
+  throw UserError(fmt::format("{} = \"{}\"", place, word), "true or false", "write rslora=true, or leave it out");
 }
 
 ops::LoraConfig parse_lora(std::string_view value, std::string_view where) {
   ops::LoraConfig lora;
   if (value.empty() || value == kNoLora) return lora;
   lora.rank = 8;
-  const MemberForm form{{"rank", "alpha", "on"}, "member", "a member and its value", kLoraForm, kLoraExample};
+  MemberForm form{{"rank", "alpha", "on", "rslora"}, "member", "a member and its value", kLoraForm, kLoraExample};
+  for (const ops::LoraModule module : ops::kLoraModules) {
+    form.names.push_back(fmt::format("rank.{}", ops::to_string(module)));
+    form.names.push_back(fmt::format("alpha.{}", ops::to_string(module)));
+  }
   for (const auto& [name, setting] : members_of(value, where, form)) {
     const std::string place = fmt::format("{}: {}", where, name);
     if (name == "rank") lora.rank = parse_number<std::int64_t>(setting, place, 1, 1 << 20);
     if (name == "alpha") lora.alpha = parse_number<float>(setting, place, 1e-6, 1e6);
-    if (name == "on") set_layers(lora, setting, where);
+    if (name == "on") lora.on = parse_modules(setting, where);
+    if (name == "rslora") lora.rslora = parse_switch(setting, place);
+    if (name.find('.') != std::string_view::npos) set_own(lora, name, setting, place);
   }
+  // Two texts that mean the same are equal.
+  for (std::int64_t& own : lora.own_rank) own = own == lora.rank ? 0 : own;
+  for (float& own : lora.own_alpha) own = own == lora.alpha ? 0 : own;
   return lora;
 }
 
@@ -197,8 +237,8 @@ ConfigKey rewrites_key() {
 ConfigKey lora_key() {
   return parsed_key(
       "lora", ValueKind::text, "rank=N,alpha=X,on=LAYERS",
-      "train low-rank adapters of the layers qkv, out and mlp, and nothing else, over the weights of init-from; "
-      "without rank, alpha or on: rank=8,alpha=16,on=qkv+out+mlp; none: train all weights",
+      "train low-rank adapters of the layers qkv, out and mlp, or of single ones as in on=q+v, and nothing else, over "
+      "the weights of init-from; without rank, alpha or on: rank=8,alpha=16,on=qkv+out+mlp; none: train all weights",
       &ops::ModelConfig::lora, parse_lora,
       [](const ops::LoraConfig& lora) { return lora.used() ? ops::to_string(lora) : std::string(kNoLora); });
 }

@@ -56,7 +56,8 @@ constexpr std::array kOtherNames = {
     OtherNames{"resume",
                "checkpoint ckpt load resume-from resume-from-checkpoint load-checkpoint continue "
                "checkpoint-dir checkpoint-path"},
-    OtherNames{"lora", "use-lora peft lora-r lora-rank lora-alpha lora-target-modules adapter"},
+    OtherNames{"lora", "use-lora peft lora-r lora-rank lora-alpha lora-target-modules"},
+    OtherNames{"adapter", "adapter-path adapter-name-or-path peft-path lora-path lora-weights adapters"},
     OtherNames{"lr", "learning-rate max-lr peak-lr"},
     OtherNames{"min-lr", "min-learning-rate lr-min end-lr"},
     OtherNames{"warmup",

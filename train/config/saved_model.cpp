@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/gguf_file.h"
 #include "base/files/input_file.h"
+#include "train/checkpoint/adapter_config.h"
 #include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/gguf_model.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/config/config_table.h"
 
@@ -30,22 +32,19 @@ fs::path config_beside(const fs::path& path) {
   return (fs::is_directory(path, hidden) ? path : path.parent_path()) / kModelConfigFile;
 }
 
-/// Whether a key is a size that llama has without it, at its default: what Mistral, Qwen2 and Qwen3 add.
+/// Whether a key is a size that a model may have or not.
 bool is_addition(std::string_view key) {
-  constexpr std::array kAdditions = {"rope-scaling",  "rope-attention-factor",
-                                     "rope-truncate", "head-size",
-                                     "qkv-bias",      "out-bias",
-                                     "mlp-bias",      "qk-norm",
-                                     "window",        "window-from"};
-  return key.starts_with(kModelPrefix) &&
-         std::ranges::find(kAdditions, key.substr(kModelPrefix.size())) != kAdditions.end();
+  return key.starts_with(kModelPrefix) && std::ranges::find(ops::additions(), key.substr(kModelPrefix.size()),
+                                                            &ops::Addition::key) != ops::additions().end();
 }
 
-/// Whether a key is a size that a family's model computes with: not init-std, and of RoPE's numbers and llama's
-/// additions none in gpt2.
+/// Whether a key is a size that a family's model computes with: not init-std, none of RoPE's numbers with learned
+/// positions, and of the additions those of the family.
 bool computes_with(ops::Family family, std::string_view key) {
   if (!key.starts_with(kModelPrefix) || key == "model.init-std") return false;
-  return family == ops::Family::llama || !(key.starts_with("model.rope") || is_addition(key));
+  const ops::FamilyParts& parts = ops::parts_of(family);
+  if (is_addition(key)) return parts.has_key(key.substr(kModelPrefix.size()));
+  return !(parts.learned_positions && key.starts_with("model.rope"));
 }
 
 /// Whether a size of the model was given: set by a file or flag, or by code that set `model` and none of its keys.
@@ -115,14 +114,18 @@ bool gives_all_sizes(const RunConfig& config) {
 void warn_of_random_weights(RunConfig& config) {
   if (config.model_folder.empty()) return;
   const fs::path folder = config.model_folder;
-  if (!is_there(folder / "model.safetensors") && !is_there(folder / "model.safetensors.index.json")) return;
+  if (!is_gguf(folder) && !is_there(folder / "model.safetensors") &&
+      !is_there(folder / "model.safetensors.index.json")) {
+    return;
+  }
   config.warnings.push_back(
       fmt::format("model = {} gives sizes alone, so training begins with random weights; --init-from {} begins with "
-                  "the folder's",
-                  config.model_folder, config.model_folder));
+                  "{} weights",
+                  config.model_folder, config.model_folder, is_gguf(folder) ? "the file's" : "the folder's"));
 }
 
-/// Adapters of a run that begins on a saved model without any are its own. Saved ones are trained on.
+/// Adapters of a run that begins on a saved model without any are its own. Saved ones, also those of PEFT, are trained
+/// on.
 void take_adapters(const RunConfig& config, SavedModel& saved, bool resumes) {
   const ops::LoraConfig &given = config.model.lora, &has = saved.model.lora;
   if (!given.used() && !config.given.contains("lora")) return;
@@ -131,7 +134,7 @@ void take_adapters(const RunConfig& config, SavedModel& saved, bool resumes) {
     saved.model.lora = given;
     return;
   }
-  const std::string name = in_quotes(saved.path);
+  const std::string name = in_quotes(saved.adapters.empty() ? saved.path : saved.adapters);
   const std::string wanted = given.used() ? ops::to_string(given) : "none";
   if (!has.used()) {
     throw UserError(fmt::format("lora = {}, and the run in {} trained all weights", wanted, name),
@@ -154,19 +157,11 @@ void take_run_settings(RunConfig& config, const CheckpointInfo& info) {
   }
 }
 
-}  // namespace
-
-std::optional<fs::path> checkpoint_of(const SavedModel& saved) {
-  return saved.checkpoint ? std::optional(saved.path) : std::nullopt;
-}
-
-std::string name_of(const SavedModel& saved) {
-  return saved.path.string() + (saved.checkpoint ? fmt::format(", step {}", saved.checkpoint->step) : "");
-}
-
-SavedModel read_saved_model(const fs::path& path) {
+/// A saved model without adapters of another folder.
+SavedModel read_model(const fs::path& path) {
   constexpr const char* kExpected =
-      "a run or checkpoint folder of Weft, or a folder of Hugging Face with config.json and model.safetensors";
+      "a run or checkpoint folder of Weft, a folder of Hugging Face with config.json and model.safetensors, or a GGUF "
+      "file";
   if (const fs::path newest = inside_run(path); is_checkpoint(newest)) {
     Manifest manifest = read_manifest(newest);
     verify_settings(newest, manifest);
@@ -176,9 +171,17 @@ SavedModel read_saved_model(const fs::path& path) {
     return {newest, std::move(info), model, dtype};
   }
   if (!is_there(path)) throw UserError(in_quotes(path) + " doesn't exist", kExpected, "check the path");
+  if (is_gguf(path)) {
+    const HfConfig config = read_gguf_config(GgufFile(path));
+    return {path, std::nullopt, config.model, config.dtype};
+  }
   const fs::path file = config_beside(path);
   if (!is_there(file)) {
     std::error_code hidden;
+    if (is_there(path / kAdapterConfigFile)) {
+      throw UserError(in_quotes(path) + " holds an adapter, and no model", "the model that it was trained on",
+                      fmt::format("give that model's folder, and --adapter {}", path.string()));
+    }
     throw UserError(fs::is_directory(path, hidden)
                         ? in_quotes(path) + " holds no complete checkpoint and no " + kModelConfigFile
                         : in_quotes(path) + " has no " + kModelConfigFile + " beside it",
@@ -189,6 +192,24 @@ SavedModel read_saved_model(const fs::path& path) {
   }
   const HfConfig config = load_hf_config(file);
   return {path, std::nullopt, config.model, config.dtype};
+}
+
+}  // namespace
+
+std::optional<fs::path> checkpoint_of(const SavedModel& saved) {
+  return saved.checkpoint ? std::optional(saved.path) : std::nullopt;
+}
+
+std::string name_of(const SavedModel& saved) {
+  return saved.path.string() + (saved.checkpoint ? fmt::format(", step {}", saved.checkpoint->step) : "");
+}
+
+SavedModel read_saved_model(const fs::path& path, const fs::path& adapters) {
+  SavedModel saved = read_model(path);
+  if (adapters.empty()) return saved;
+  saved.adapters = adapters;
+  saved.model.lora = read_adapters(adapters, saved.model);
+  return saved;
 }
 
 std::optional<fs::path> checkpoint_to_resume(const RunConfig& config) {
@@ -204,22 +225,26 @@ void take_saved_model(RunConfig& config) {
       !config.resume.empty() && (config.resume != kResumeAuto || latest_checkpoint(config.run_dir).has_value());
   const fs::path from = !resumes ? config.init_from : config.resume == kResumeAuto ? config.run_dir : config.resume;
   if (from.empty()) {
+    if (!config.adapter.empty()) {
+      throw UserError(fmt::format("adapter = {} without init-from", config.adapter),
+                      "the model that the adapter was trained on", "--init-from with its folder");
+    }
     warn_of_random_weights(config);
     return;
   }
-  const bool described = is_checkpoint(inside_run(from)) || (!resumes && is_there(config_beside(from)));
+  const bool described =
+      is_checkpoint(inside_run(from)) || (!resumes && (is_gguf(from) || is_there(config_beside(from))));
   if (!described && gives_all_sizes(config)) return;
-  SavedModel saved = resumes ? read_saved_model(find_checkpoint(from)) : read_saved_model(from);
+  SavedModel saved = resumes ? read_saved_model(find_checkpoint(from)) : read_saved_model(from, config.adapter);
   refuse_differences(config, saved);
   take_adapters(config, saved, resumes);
   config.model = saved.model;
   config.model_name = config.model.name = named_or_custom(saved.model);
   if (resumes) take_run_settings(config, *saved.checkpoint);
-  if (!saved.checkpoint && is_there(config_beside(from).parent_path() / kAdapterConfigFile)) {
-    config.warnings.push_back(
-        fmt::format("{} has an adapter beside the model, which isn't read: merge it first, with "
-                    "peft's merge_and_unload()",
-                    in_quotes(from)));
+  const fs::path beside = config_beside(from).parent_path();
+  if (!saved.checkpoint && !is_gguf(from) && saved.adapters.empty() && is_there(beside / kAdapterConfigFile)) {
+    config.warnings.push_back(fmt::format("{} has an adapter beside the model, which isn't read without --adapter {}",
+                                          in_quotes(from), beside.string()));
   }
 }
 
@@ -240,6 +265,7 @@ RunConfig config_to_resume(const std::string& resume, std::span<const Setting> o
                  fmt::format("the configuration in {}", in_quotes(checkpoint)), over);
   config.resume = resume;
   config.init_from.clear();
+  config.adapter.clear();
   if (config.micro_batch > 0 && accumulation(config) == 1) config.micro_batch = 0;
   config.ranks = 0;                                              // as many as the grid has, or mpirun's
   config.threads = 0;                                            // as this machine has them

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "train/checkpoint/adapter_file.h"
 #include "train/checkpoint/manifest.h"
 #include "train/config/config.h"
 
@@ -14,10 +15,13 @@ namespace weft::train {
 
 /// The description of a saved model, read without its weights.
 struct SavedModel {
-  std::filesystem::path path;                // a checkpoint's folder, or Hugging Face's folder or .safetensors file
+  std::filesystem::path path;  // a checkpoint's folder, Hugging Face's folder or .safetensors file, a GGUF file
   std::optional<CheckpointInfo> checkpoint;  // without its tuned products; none: weights of Hugging Face
   ops::ModelConfig model;
-  DType dtype = DType::f32;  // of the weights; f32 stands for types that Weft widens
+  DType dtype = DType::f32;             // of the weights; f32 stands for types that Weft widens
+  std::filesystem::path adapters = {};  // a folder of PEFT; empty: the model is all that its own folder has
+
+  WeightPaths weights() const { return {path, adapters}; }
 };
 
 /// The folder to take a checkpoint's stored tuning from, if it is one.
@@ -26,10 +30,11 @@ std::optional<std::filesystem::path> checkpoint_of(const SavedModel& saved);
 /// "runs/mine/checkpoints/step_00000200, step 200", or the folder of Hugging Face: for a line to a person.
 std::string name_of(const SavedModel& saved);
 
-/// `path`: a run folder (its newest checkpoint counts), a checkpoint folder, a folder of Hugging Face, or a
-/// .safetensors file with a config.json beside it. Throws UserError on anything else, on models that Weft doesn't
-/// compute (see read_hf_config), and on a checkpoint whose config.json or tokenizer was damaged.
-SavedModel read_saved_model(const std::filesystem::path& path);
+/// `path`: a run folder (its newest checkpoint counts), a checkpoint folder, a folder of Hugging Face, a .safetensors
+/// file with a config.json beside it, or a GGUF file. Throws UserError on anything else, on models that Weft doesn't
+/// compute (see read_hf_config), and on a checkpoint whose config.json or tokenizer was damaged. `adapters`: a folder
+/// of PEFT whose adapters the model then has (see read_adapters()); empty: none.
+SavedModel read_saved_model(const std::filesystem::path& path, const std::filesystem::path& adapters = {});
 
 /// The checkpoint from which a run continues: `resume`, or with "auto" the newest of run-dir if there is one. Throws
 /// UserError where `resume` names none.

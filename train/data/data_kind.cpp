@@ -139,8 +139,8 @@ void refuse_foreign_kind(const InputFile& file) {
 
 void refuse_no_text(const InputFile& file, bool json) {
   const auto kind = foreign_kind(file);
-  if (!kind || kind->name == "a gzip file") return;
-  constexpr const char* kExpected = "text or JSON lines, plain or packed with gzip";
+  if (!kind || kind->name == "a gzip file" || kind->name == "a Zstandard file") return;
+  constexpr const char* kExpected = "text or JSON lines, plain or packed with gzip or Zstandard";
   if (kind->name != "a JSON file") refuse(file, *kind, kExpected);
   const auto ending = file.path().extension();
   if (json || ending == ".jsonl" || ending == ".ndjson") return;

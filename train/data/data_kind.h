@@ -16,8 +16,8 @@ std::vector<std::byte> head_of(const InputFile& file);
 /// NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON lines, safetensors, text in UTF-16, Git LFS's pointers, and
 /// compressed files.
 void refuse_foreign_kind(const InputFile& file);
-/// The same where texts may be packed with gzip, and be JSON lines: those with their name, or, if `json`, any JSON;
-/// their lines tell their form.
+/// The same where texts may be packed with gzip or Zstandard, and be JSON lines: those with their name, or, if `json`,
+/// any JSON; their lines tell their form.
 void refuse_no_text(const InputFile& file, bool json);
 
 }  // namespace weft::train

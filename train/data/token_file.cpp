@@ -316,7 +316,7 @@ TokenDescription description_of(const CheckedTokens& file) {
       described.vocabulary = static_cast<std::int32_t>(size->integer(1, kMost));
     if (const auto separator = root.given("separator")) {
       described.separator = static_cast<std::int32_t>(separator->integer(0, described.vocabulary.value_or(kMost) - 1));
-      expect_separators(file, root, *described.separator);
+      if (!root.given(text::kChats)) expect_separators(file, root, *described.separator);
     }
     described.ignored = ignored_ranges(file, root);
   });

@@ -15,12 +15,16 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/files/gguf_file.h"
 #include "base/files/input_file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "text/chat/chat_renderer.h"
+#include "text/chat/chat_template.h"
 #include "text/corpus/text_files.h"
 #include "text/corpus/token_file_writer.h"
+#include "text/formats/gguf_tokenizer.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/config_table.h"
 #include "train/config/saved_model.h"
@@ -32,14 +36,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kCacheVersion = 2;  // another one makes other files
+constexpr std::uint64_t kCacheVersion = 3;  // another one makes other files
 
 /// Whether the file holds text, as far as its beginning tells.
 bool is_text_file(const fs::path& path) {
   const InputFile file(path);
   if (file.size() == 0) return false;
   refuse_no_text(file, false);
-  return path.extension() == ".gz" || std::ranges::count(head_of(file), std::byte{0}) == 0;
+  return is_packed_name(path) || std::ranges::count(head_of(file), std::byte{0}) == 0;
 }
 
 /// The texts that a path names; nullopt if it names token files.
@@ -101,6 +105,10 @@ std::uint64_t key_of(const NamedTexts& texts, const text::Tokenizer& tokenizer) 
   Fingerprint key;
   key.add(kCacheVersion).add(tokenizer.facts().digest).add(tokenizer.vocabulary());
   key.add(tokenizer.facts().separator().value_or(-1)).add(tokenizer.facts().end.value_or(-1));
+  if (const auto chat = text::chat_template_of(tokenizer)) {
+    for (const auto& [name, source] : chat->sources) key.add(std::string_view(name)).add(std::string_view(source));
+    for (const auto& [name, token] : chat->special_tokens) key.add(std::string_view(name)).add(std::string_view(token));
+  }
   if (texts.numbered) key.add(texts.numbered);
   for (const fs::path& path : texts.paths) {
     std::error_code error;
@@ -112,8 +120,8 @@ std::uint64_t key_of(const NamedTexts& texts, const text::Tokenizer& tokenizer) 
 }
 
 std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text::Tokenizer& tokenizer,
-                           const TextCache& cache) {
-  text::TextFiles files({from}, {},
+                           const TextCache& cache, const std::shared_ptr<const text::ChatRenderer>& chat) {
+  text::TextFiles files({from}, {.chat = chat},
                         [&](std::string_view whole, std::size_t at) { return tokenizer.cut_after(whole, at); });
   text::TokenFileWriter writer(to, tokenizer, tokenizer.facts().separator());
   text::encode_in_order({.tokenizer = tokenizer,
@@ -121,7 +129,7 @@ std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text:
                          .threads = cache.threads,
                          .files = files,
                          .take = [&](const text::TextPart& part, const text::EncodedPart& made) {
-                           if (part.begins) writer.begin_document();
+                           if (part.begins) writer.begin_document(made.is_chat);
                            writer.add(made.ids, made.text_bytes, made.ignored);
                            if (!cache.tell) return;
                            cache.tell({"tokenizing " + from.filename().string(),
@@ -134,16 +142,19 @@ std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text:
 /// The file that checkpoints of byte models carry for other libraries stands for the byte tokenizer itself.
 bool holds_bytes(const fs::path& folder) {
   static const text::ByteTokenizer bytes;
+  const std::string& content = bytes.facts().files.front().content;
+  if (is_gguf(folder)) return text::holds_bytes(GgufFile(folder));
   const fs::path path = folder / bytes.facts().files.front().name;
   std::error_code error;
-  if (fs::file_size(path, error) != bytes.facts().files.front().content.size() || error) return false;
-  return text::load_tokenizer(path)->facts().files.front().content == bytes.facts().files.front().content;
+  if (fs::file_size(path, error) != content.size() || error) return false;
+  return text::load_tokenizer(path)->facts().files.front().content == content;
 }
 
-/// The folder of weights that may be a file.
-fs::path folder_of(const fs::path& weights) {
+/// Bytes with the chat template that stands beside their file.
+text::TokenizerPointer with_template_of(const fs::path& folder, const text::TokenizerPointer& bytes) {
+  const fs::path own = folder / text::kChatTemplateFile;
   std::error_code error;
-  return fs::is_directory(weights, error) ? weights : weights.parent_path();
+  return fs::is_regular_file(own, error) ? text::with_chat_template(bytes, own) : bytes;
 }
 
 }  // namespace
@@ -156,9 +167,10 @@ PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer,
   if (fs::is_directory(folder, error)) return folder;
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t tokens = 0;
+  const auto chat = text::chat_renderer_of(tokenizer);
   DurableFolder made(folder);
   for (std::size_t i = 0; i < texts.paths.size(); ++i) {
-    tokens += write_tokens(texts.paths[i], made.path() / texts.name(i), tokenizer, cache);
+    tokens += write_tokens(texts.paths[i], made.path() / texts.name(i), tokenizer, cache, chat);
   }
   made.commit();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -168,12 +180,17 @@ PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer,
   return folder;
 }
 
+fs::path tokenizer_place(const fs::path& weights) {
+  std::error_code error;
+  return fs::is_directory(weights, error) || is_gguf(weights) ? weights : weights.parent_path();
+}
+
 text::TokenizerPointer find_tokenizer(const std::string& named, const fs::path& folder, std::int64_t vocab) {
-  const fs::path place = named.empty() ? folder_of(folder) : fs::path(named);
+  const fs::path place = named.empty() ? tokenizer_place(folder) : fs::path(named);
   const bool is_there = !named.empty() || (!place.empty() && text::has_tokenizer(place));
   if (!is_there && vocab != text::ByteTokenizer::kVocabulary) return nullptr;
   text::TokenizerPointer tokenizer = std::make_shared<text::ByteTokenizer>(text::listed_ends(place, vocab).ends);
-  if (is_there && !holds_bytes(place)) tokenizer = text::load_tokenizer(place);
+  if (is_there) tokenizer = holds_bytes(place) ? with_template_of(place, tokenizer) : text::load_tokenizer(place);
   if (tokenizer->vocabulary() > vocab) {
     throw UserError(
         fmt::format("the tokenizer of {} has a vocabulary of {}", in_quotes(place), tokenizer->vocabulary()),
@@ -193,7 +210,7 @@ void take_vocabulary(RunConfig& config) {
 }
 
 ModelTokenizer model_tokenizer(const std::string& named, const fs::path& folder, std::int64_t vocab, bool accepted) {
-  const fs::path place = folder_of(folder);
+  const fs::path place = tokenizer_place(folder);
   const bool has_files = !place.empty() && text::has_tokenizer(place);
   std::optional<std::uint64_t> own;
   if (!folder.empty() && is_checkpoint(folder)) own = read_manifest(folder).info.tokenizer_digest;

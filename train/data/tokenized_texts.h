@@ -24,10 +24,13 @@ struct TextCache {
 /// The paths to read tokens from in place of `data`: `data` itself if a path names or holds .bin files, or isn't there.
 /// Of texts and folders of texts, the folder of their token files, one for each text with the token for the begin or
 /// end of a text before each document; it is made unless the same texts (by path, size and time of change) were
-/// tokenized by the same tokenizer before. Texts may be packed with gzip, and JSON lines have their texts in the member
-/// "text". Left out of a folder are links, folders, empty files and files with NUL bytes. Throws UserError and
-/// RuntimeFault.
+/// tokenized by the same tokenizer before. Texts may be packed with gzip or Zstandard, and JSON lines have their texts
+/// in the member "text". Left out of a folder are links, folders, empty files and files with NUL bytes. Throws
+/// UserError and RuntimeFault.
 PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer, const TextCache& cache);
+
+/// Where the tokenizer of weights is: in their folder, or of a GGUF file in the file itself.
+std::filesystem::path tokenizer_place(const std::filesystem::path& weights);
 
 /// The tokenizer for a model of `vocab` tokens: of `named`, a folder or file, if it isn't empty; else that in `folder`,
 /// which may be a file's path too; else bytes, if the vocabulary is theirs; else none. Throws UserError if the

@@ -13,7 +13,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status_line.h"
+#include "text/chat/chat_renderer.h"
 #include "text/tokenizer.h"
+#include "train/checkpoint/adapter_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/weights.h"
@@ -112,9 +114,10 @@ ModelTokenizer tokenizer_of_run(const RunConfig& config, const RunInputs& inputs
     ModelTokenizer found = model_tokenizer(anew ? config.tokenizer : "", weights, config.model.vocab, accepted);
     // Its own files, with their ends of texts.
     if (goes_on && anew && !accepted) found = model_tokenizer("", weights, config.model.vocab);
+    if (found.tokenizer) found.tokenizer = text::with_chat_template(found.tokenizer, config.chat_template);
     return found;
   } catch (const UserError& error) {
-    if (!config.tokenizer.empty()) throw;
+    if (!config.tokenizer.empty() || !config.chat_template.empty()) throw;
     Log(LogTopic::run).warning("the tokenizer beside the weights is left out: {}", first_line(error.what()));
     return {};
   }
@@ -157,7 +160,7 @@ void agree_on_resumed(comm::World& world, const RunConfig& config) {
   comm::expect_same_facts(world, facts);
 }
 
-ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& weights) {
+ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& weights, const fs::path& adapters) {
   const bool from_checkpoint = weights && is_checkpoint(*weights);
   std::vector<comm::Fact> facts;
   comm::act_together(world, [&] { facts = checkpoint_facts(from_checkpoint ? weights : std::nullopt); });
@@ -166,6 +169,7 @@ ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& we
   if (!weights) return {};
   const ReadShare share = share_reading(world, *weights);
   if (!from_checkpoint) comm::expect_same_facts(world, weight_facts(world, *weights, share));
+  if (!adapters.empty()) comm::expect_same_facts(world, weight_facts(world, adapters / kAdapterFile, share));
   return share;
 }
 
@@ -185,7 +189,8 @@ TokenSource open_tokens(comm::World& world, const RunConfig& config, const Model
   const text::TokenizerPointer& tokenizer = of_model.tokenizer;
   TokenSource source;
   const auto open = [&] { source = TokenSource::open(options); };
-  if (tokenizer == nullptr || tokenizer->facts().digest == text::ByteTokenizer().facts().digest) {
+  const bool bytes = tokenizer && tokenizer->facts().digest == text::ByteTokenizer().facts().digest;
+  if (tokenizer == nullptr || (bytes && !text::chat_template_of(*tokenizer))) {
     comm::act_together(world, open);
     return source;
   }
@@ -242,7 +247,8 @@ RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool spea
   const bool guessed = tokenizer.tokenizer && !tokenizer.expected;
   if (!guessed || !of_ids || *of_ids == tokenizer.tokenizer->facts().digest) inputs.tokenizer = tokenizer.tokenizer;
   inputs.tokenizer_digest = inputs.tokenizer ? inputs.tokenizer->facts().digest : of_ids;
-  inputs.share = agree_on_weights(world, inputs.resume_from ? inputs.resume_from : inputs.init_from);
+  inputs.share = inputs.resume_from ? agree_on_weights(world, inputs.resume_from)
+                                    : agree_on_weights(world, inputs.init_from, config.adapter);
   return inputs;
 }
 

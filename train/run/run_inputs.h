@@ -47,9 +47,10 @@ RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool spea
 TokenSource open_tokens(comm::World& world, const RunConfig& config, const ModelTokenizer& tokenizer,
                         bool held_out_only, bool speaks = false, const std::optional<DataMark>& before = {});
 
-/// The part of find_run_inputs() about `weights`: a checkpoint folder, a path for load_weights(), or none. Returns how
-/// ranks share the reading. Collective over the world.
-ReadShare agree_on_weights(comm::World& world, const std::optional<std::filesystem::path>& weights);
+/// The part of find_run_inputs() about `weights`: a checkpoint folder, a path for load_weights(), or none; and about a
+/// folder of adapters beside them, unless it is empty. Returns how ranks share the reading. Collective over the world.
+ReadShare agree_on_weights(comm::World& world, const std::optional<std::filesystem::path>& weights,
+                           const std::filesystem::path& adapters = {});
 
 /// Tokens to train on and held out, and the digest of both.
 std::vector<comm::Fact> facts_of(const TokenSource& source);

@@ -55,7 +55,7 @@ std::int64_t across(std::int64_t rows) {
 }
 
 float scale_of(const AttentionShape& shape) {
-  return 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  return score_factor(shape.scale, shape.head_dim);
 }
 
 // Of the sequence that begins at `first_row`; null without documents.

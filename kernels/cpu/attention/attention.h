@@ -7,6 +7,7 @@
 // (Su et al. 2021, arXiv:2104.09864) in Hugging Face's half-split layout.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,11 +19,20 @@
 
 namespace weft::cpu {
 
-/// Query head h reads key/value head h / (heads / kv_heads); scores are scaled by 1/√head_dim. With a window w > 0 the
-/// query at position p sees keys p − w + 1 … p, else all keys up to p.
+/// The widest head that the GPU's kernels take.
+inline constexpr std::int64_t kWidestHeadOnGpu = 256;
+
+/// The factor of scores: `scale`, or 1/√head_dim if it is 0.
+inline float score_factor(float scale, std::int64_t head_dim) {
+  return scale != 0.0F ? scale : 1.0F / std::sqrt(static_cast<float>(head_dim));
+}
+
+/// Query head h reads key/value head h / (heads / kv_heads); scores are multiplied by score_factor(). With a window w >
+/// 0 the query at position p sees keys p − w + 1 … p, else all keys up to p.
 struct AttentionShape {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
   std::int64_t window = 0;
+  float scale = 0.0F;
 
   std::int64_t group() const { return heads / kv_heads; }
 };
@@ -60,6 +70,7 @@ void cache_store(Workers& workers, std::int64_t batch, std::int64_t seq, std::in
 struct DecodeShape {
   std::int64_t batch, heads, kv_heads, head_dim, context;
   std::int64_t window = 0;  // 0: none
+  float scale = 0.0F;
 
   /// The number of keys that the token at `position` sees.
   WEFT_HOST_DEVICE std::int64_t visible(std::int64_t position) const {
@@ -73,9 +84,8 @@ struct DecodeTensors {
   Matrix q, k, v, k_cache, v_cache, out;
 };
 
-/// Stores k and v at `position` of every sequence, then out = softmax(q·kᵀ/√head_dim)·v over positions 0 … position,
-/// of which a window leaves the last.
-/// Throws RuntimeFault if the position is outside the caches.
+/// Stores k and v at `position` of every sequence, then out = softmax(score_factor()·q·kᵀ)·v over positions 0 …
+/// position, of which a window leaves the last. Throws RuntimeFault if the position is outside the caches.
 void attention_decode(Workers& workers, const DecodeShape& shape, std::int64_t position, const DecodeTensors& tensors);
 Scratch attention_decode_scratch(const DecodeShape& shape);
 

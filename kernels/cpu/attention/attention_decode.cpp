@@ -22,9 +22,8 @@ void fetch(const T* token, std::int64_t dim) {
 
 // scores[p] = scale·q·k_p for p < visible, then exp(score − largest); returns their sum.
 template <class T>
-float weigh_keys(const T* q, const T* keys, std::int64_t stride, std::int64_t visible, std::int64_t dim,
+float weigh_keys(const T* q, const T* keys, std::int64_t stride, std::int64_t visible, std::int64_t dim, float scale,
                  float* scores) {
-  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
   for (std::int64_t p = 0; p < visible; ++p) {
     const T* k = keys + p * stride;
     fetch(keys + std::min(p + kTokensAhead, visible - 1) * stride, dim);
@@ -92,7 +91,7 @@ void attention_decode(Workers& workers, const DecodeShape& shape, std::int64_t p
       float* scores = parts.floats(shape.context);
       for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
         const float total = weigh_keys(elements<T>(tensors.q, sequence) + head * dim, keys + first * key_stride,
-                                       key_stride, visible, dim, scores);
+                                       key_stride, visible, dim, score_factor(shape.scale, dim), scores);
         average_values(scores, total, values + first * value_stride, value_stride, visible, dim,
                        elements<T>(tensors.out, sequence) + head * dim);
       }

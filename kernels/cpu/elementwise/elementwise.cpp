@@ -30,6 +30,14 @@ void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out) {
   for_elements(workers, piece, x, out);
 }
 
+void add_constant(Workers& workers, const Matrix& x, float value, const Matrix& out) {
+  const auto piece = [=](std::int64_t n, const auto* from, auto* to) {
+    transform(
+        n, to, [=](Floats of_x) { return of_x + value; }, from);
+  };
+  for_elements(workers, piece, x, out);
+}
+
 void zero(Workers& workers, const Matrix& out) {
   for_pieces(workers, out.rows, out.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
     const auto bytes = static_cast<std::int64_t>(size_of(out.dtype));
@@ -134,6 +142,35 @@ void gelu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const Ma
   for_elements(workers, piece, x, dy, dx);
 }
 
+void geglu_forward(Workers& workers, const Matrix& x, const Matrix& y) {
+  with_element_type(common_dtype(x, y), [&]<class T>(std::type_identity<T>) {
+    for_pieces(workers, y.rows, y.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
+      const T* gate = elements<T>(x, row) + begin;
+      const T* up = gate + y.cols;
+      T* out = elements<T>(y, row) + begin;
+      transform(
+          n, out, [](Floats g, Floats u) { return g * u; }, mapped<gelu>(Fetching<T>{gate, out + kAhead}),
+          Fetching<T>{up, up + x.row_stride});
+    });
+  });
+}
+
+void geglu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const Matrix& dx) {
+  with_element_type(common_dtype(x, dy, dx), [&]<class T>(std::type_identity<T>) {
+    for_pieces(workers, dy.rows, dy.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
+      const T* gate = elements<T>(x, row) + begin;
+      const T* up = gate + dy.cols;
+      const T* d = elements<T>(dy, row) + begin;
+      T* dgate = elements<T>(dx, row) + begin;
+      const auto gradients = [](Floats g, Floats slope, Floats u, Floats dout) {
+        return std::array{dout * u * slope, dout * g};
+      };
+      transform<2, T>(n, {dgate, dgate + dy.cols}, gradients, mapped<gelu>(gate), mapped<gelu_derivative>(gate),
+                      Fetching<T>{up, up + x.row_stride}, Fetching<T>{d, d + dy.row_stride});
+    });
+  });
+}
+
 void swiglu_forward(Workers& workers, const Matrix& x, const Matrix& y) {
   with_element_type(common_dtype(x, y), [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, y.rows, y.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
@@ -195,11 +232,17 @@ void take_columns(Workers& workers, const Matrix& x, std::int64_t window, const 
   });
 }
 
-void put_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out) {
+void put_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out, bool accumulate) {
   const std::int64_t first = window_begin(window, x.cols, out.cols);
   with_element_type(common_dtype(x, out), [&]<class T>(std::type_identity<T>) {
     for_rows(workers, out.rows, out.cols, [&](std::int64_t row) {
       T* to = elements<T>(out, row);
+      if (accumulate) {
+        transform(
+            x.cols, to + first, [](Floats before, Floats more) { return before + more; },
+            static_cast<const T*>(to + first), static_cast<const T*>(elements<T>(x, row)));
+        return;
+      }
       std::fill_n(to, first, T(0.0F));
       std::copy_n(elements<T>(x, row), x.cols, to + first);
       std::fill(to + first + x.cols, to + out.cols, T(0.0F));

@@ -19,6 +19,9 @@ void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out);
 /// out = factor · x, of one float dtype and equal element counts; out may be x.
 void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out);
 
+/// out = x + value, as scale().
+void add_constant(Workers& workers, const Matrix& x, float value, const Matrix& out);
+
 /// out = 0.
 void zero(Workers& workers, const Matrix& out);
 
@@ -43,6 +46,10 @@ void swiglu_forward(Workers& workers, const Matrix& x, const Matrix& y);
 /// dx [rows, 2·cols] from x [rows, 2·cols] and dy [rows, cols]. dx may be x.
 void swiglu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const Matrix& dx);
 
+/// The same with tanh-GELU for silu.
+void geglu_forward(Workers& workers, const Matrix& x, const Matrix& y);
+void geglu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const Matrix& dx);
+
 /// y [rows, cols] += bias [cols] on every row, both of one float dtype.
 void add_bias(Workers& workers, const Matrix& y, const Matrix& bias);
 
@@ -51,8 +58,9 @@ void add_bias(Workers& workers, const Matrix& y, const Matrix& bias);
 void take_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out);
 
 /// The adjoint of take_columns(): columns [window·cols, (window+1)·cols) of out become x [rows, cols], the other
-/// columns become 0. Throws std::logic_error if out has no such window.
-void put_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out);
+/// columns become 0. `accumulate`: x is added to its columns, and the others stay. Throws std::logic_error if out has
+/// no such window.
+void put_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out, bool accumulate = false);
 
 /// The mask is a pure function of seed, step, site and global element, so it is never stored: the backward pass draws
 /// it again, and no grid or schedule changes it.

@@ -20,8 +20,9 @@
   each(compiled_level, 0) each(attention_forward, 4) each(attention_forward_scratch, 3) each(attention_backward, 5) \
   each(attention_backward_scratch, 3) each(cache_store, 6) each(attention_decode, 4) \
   each(attention_decode_scratch, 1) each(rope_frequencies, 3) each(rope, 8) each(rope_scratch, 1) \
-  each(gelu_forward, 3) each(gelu_backward, 4) each(swiglu_forward, 3) each(swiglu_backward, 4) each(cast, 3) \
-  each(add_bias, 3) each(take_columns, 4) each(put_columns, 4) each(dropout, 5) each(add, 4) each(scale, 4) \
+  each(gelu_forward, 3) each(gelu_backward, 4) each(swiglu_forward, 3) each(swiglu_backward, 4) each(geglu_forward, 3) \
+  each(geglu_backward, 4) each(add_constant, 4) each(cast, 3) \
+  each(add_bias, 3) each(take_columns, 4) each(put_columns, 5) each(dropout, 5) each(add, 4) each(scale, 4) \
   each(zero, 2) each(bias_gradient, 4) each(bias_gradient_scratch, 2) each(select_row, 4) each(embedding_forward, 8) \
   each(embedding_backward, 6) each(position_backward, 5) each(sum_squares, 4) each(sum_squares_scratch, 1) \
   each(clip_factor, 4) each(adamw, 8) each(sum_in_rank_order, 4) each(packed_b_dtype, 1) each(packed_b_elements, 1) \

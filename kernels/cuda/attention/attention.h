@@ -16,7 +16,7 @@ using cpu::AttentionShape;
 using cpu::AttentionTensors;
 
 /// Larger head dimensions are refused (std::logic_error).
-inline constexpr std::int64_t kLargestHeadDim = 256;
+inline constexpr std::int64_t kLargestHeadDim = cpu::kWidestHeadOnGpu;
 
 /// Writes out and log_sum_exp.
 void attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);

@@ -130,7 +130,7 @@ void attention_decode(const Launch& launch, const DecodeShape& shape, const std:
     int groups = 1;  // a power of two, so that groups have equal sizes
     while (groups < kWarps && 2 * groups * shape.head_dim <= kThreads) groups *= 2;
     const auto bytes = static_cast<std::size_t>((groups + 1) * shape.head_dim) * sizeof(float);
-    const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+    const float scale = cpu::score_factor(shape.scale, shape.head_dim);
     start("attention_decode", launch, attention_decode_kernel<T>, static_cast<unsigned>(shape.batch * shape.heads),
           kThreads, bytes, shape, position, streams, scale, groups, launch.fault);
   });

@@ -23,7 +23,7 @@ struct AttentionProblem {
         kv_heads(static_cast<int>(shape.kv_heads)),
         head_dim(static_cast<int>(shape.head_dim)),
         window(static_cast<int>(shape.window > 0 && shape.window < shape.seq ? shape.window : shape.seq)),
-        scale(1.0F / std::sqrt(static_cast<float>(shape.head_dim))) {}
+        scale(cpu::score_factor(shape.scale, shape.head_dim)) {}
 
   __host__ __device__ int group() const { return heads / kv_heads; }
   /// The first key that a query sees; keys after the query are beyond it. `document_starts` may be null.

@@ -18,6 +18,11 @@ struct Multiple {
   __device__ void operator()(const float (&in)[1], float (&out)[1]) const { out[0] = factor * in[0]; }
 };
 
+struct Shifted {
+  float value;
+  __device__ void operator()(const float (&in)[1], float (&out)[1]) const { out[0] = in[0] + value; }
+};
+
 /// Zero whatever is read, a NaN too.
 struct Nothing {
   __device__ void operator()(const float (&)[1], float (&out)[1]) const { out[0] = 0.0F; }
@@ -70,6 +75,11 @@ void add(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& o
 void scale(const Launch& launch, const Matrix& x, float factor, const Matrix& out) {
   const auto views = cpu::common_shape(x, out);
   transform(launch, "scale", std::array{views[0]}, std::array{views[1]}, Multiple{factor});
+}
+
+void add_constant(const Launch& launch, const Matrix& x, float value, const Matrix& out) {
+  const auto views = cpu::common_shape(x, out);
+  transform(launch, "add_constant", std::array{views[0]}, std::array{views[1]}, Shifted{value});
 }
 
 void zero(const Launch& launch, const Matrix& out) {
@@ -141,6 +151,19 @@ struct SwiGluGradient {
   }
 };
 
+struct GeGlu {
+  __device__ void operator()(const float (&in)[2], float (&out)[1]) const {
+    out[0] = kernels::gelu_tanh(in[0]) * in[1];
+  }
+};
+
+struct GeGluGradient {
+  __device__ void operator()(const float (&in)[3], float (&out)[2]) const {
+    out[0] = in[2] * in[1] * kernels::gelu_tanh_gradient(in[0]);
+    out[1] = in[2] * kernels::gelu_tanh(in[0]);
+  }
+};
+
 // The left and the right half of the columns.
 std::array<Matrix, 2> halves_of(const Matrix& matrix) {
   Matrix left = matrix;
@@ -169,6 +192,15 @@ void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y) {
 void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx) {
   const auto [gate, up] = halves_of(x);
   transform(launch, "swiglu_backward", std::array{gate, up, dy}, halves_of(dx), SwiGluGradient{});
+}
+
+void geglu_forward(const Launch& launch, const Matrix& x, const Matrix& y) {
+  transform(launch, "geglu_forward", halves_of(x), std::array{y}, GeGlu{});
+}
+
+void geglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx) {
+  const auto [gate, up] = halves_of(x);
+  transform(launch, "geglu_backward", std::array{gate, up, dy}, halves_of(dx), GeGluGradient{});
 }
 
 namespace {
@@ -228,6 +260,36 @@ struct CopyWindow : ItemWork {
   }
 };
 
+// Adds elements to the window, whose columns x has.
+template <class T, int kWidth>
+struct AddToWindow : ItemWork {
+  struct Item {
+    Raw<T, kWidth> raw;
+  };
+
+  Stream<const T> x;
+  Stream<T> out;
+  const std::int64_t* coordinate;
+  std::int64_t ranks_per_window, narrow, wide;
+  std::int64_t first = 0;  // column of the window
+
+  __device__ bool begin() {
+    first = *coordinate / ranks_per_window * narrow;
+    return first >= 0 && first + narrow <= wide;
+  }
+  __device__ void load(std::int64_t row, std::int64_t column, Item& item) const {
+    item.raw = fetch<kWidth>(x.at(row, column));
+  }
+  __device__ void finish(std::int64_t row, std::int64_t column, const Item& item) const {
+    float values[kWidth], more[kWidth];
+    unpack(item.raw, more);
+    unpack(fetch<kWidth>(out.at(row, first + column)), values);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) values[i] += more[i];
+    store(out.at(row, first + column), values);
+  }
+};
+
 template <bool kTake>
 void window(const Launch& launch, const char* name, const Matrix& x, const std::int64_t* coordinate,
             std::int64_t ranks_per_window, const Matrix& out) {
@@ -257,8 +319,17 @@ void take_columns(const Launch& launch, const Matrix& x, const std::int64_t* coo
 }
 
 void put_columns(const Launch& launch, const Matrix& x, const std::int64_t* coordinate, std::int64_t ranks_per_window,
-                 const Matrix& out) {
-  window<false>(launch, "put_columns", x, coordinate, ranks_per_window, out);
+                 const Matrix& out, bool accumulate) {
+  if (!accumulate) {
+    window<false>(launch, "put_columns", x, coordinate, ranks_per_window, out);
+    return;
+  }
+  require_one_type(x, out);
+  with_pieces(x.dtype, vectorizable(x) && vectorizable(out), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const AddToWindow<T, kWidth> work{
+        {}, stream_of<const T>(x), stream_of<T>(out), coordinate, ranks_per_window, x.cols, out.cols};
+    for_items<2, kWidth>(launch, "put_columns", x.rows, x.cols, work);
+  });
 }
 
 }  // namespace weft::cuda

@@ -17,6 +17,7 @@ namespace weft::cuda {
 
 void add(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& out);
 void scale(const Launch& launch, const Matrix& x, float factor, const Matrix& out);
+void add_constant(const Launch& launch, const Matrix& x, float value, const Matrix& out);
 void zero(const Launch& launch, const Matrix& out);
 void cast(const Launch& launch, const Matrix& x, const Matrix& out);
 
@@ -35,6 +36,9 @@ void gelu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, cons
 void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y);
 /// dx may be x.
 void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx);
+/// The same with tanh-GELU for silu.
+void geglu_forward(const Launch& launch, const Matrix& x, const Matrix& y);
+void geglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx);
 
 /// y [rows, cols] += bias [cols] on every row if *coordinate is 0, both of one float dtype.
 void add_bias(const Launch& launch, const Matrix& y, const Matrix& bias, const std::int64_t* coordinate);
@@ -45,8 +49,9 @@ void take_columns(const Launch& launch, const Matrix& x, const std::int64_t* coo
                   const Matrix& out);
 
 /// The adjoint: columns [w·cols, (w+1)·cols) of out become x [rows, cols], the other columns become 0.
+/// `accumulate`: x is added to its columns, and the others stay.
 void put_columns(const Launch& launch, const Matrix& x, const std::int64_t* coordinate, std::int64_t ranks_per_window,
-                 const Matrix& out);
+                 const Matrix& out, bool accumulate);
 
 struct DropoutMask {
   std::uint32_t site;

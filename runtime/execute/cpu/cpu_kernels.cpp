@@ -128,7 +128,7 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
     cpu::take_columns(where, c["x"], scalar(c["coordinate"]) / c->ranks_per_window, c["out"]);
   }
   void operator()(Call<graph::PutColumns> c) const {
-    cpu::put_columns(where, c["x"], scalar(c["coordinate"]) / c->ranks_per_window, c["out"]);
+    cpu::put_columns(where, c["x"], scalar(c["coordinate"]) / c->ranks_per_window, c["out"], c->accumulate);
   }
   void operator()(Call<graph::EmbeddingForward> c) const {
     cpu::embedding_forward(where, c["tokens"], c["wte"], c.find("wpe"), c->seq_len, scalar(c.find("position")),

@@ -72,7 +72,7 @@ cuda::GemmLayout layout_of(const DeviceGemmMethod* method) {
 // cuDNN's plan for a task; null: Weft's own kernels run.
 template <class Op>
 const cuda::CudnnAttention* attention_plan(const Call<Op>& c, CudaLibraries& libraries) {
-  if (c["q"].dtype != DType::bf16 || c->window > 0 || c->documents) return nullptr;
+  if (c["q"].dtype != DType::bf16 || c->window > 0 || c->documents || c->scale != 0.0F) return nullptr;
   return libraries.attention(layout_of(c), std::is_same_v<Op, graph::AttentionBackward>);
 }
 
@@ -160,7 +160,7 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
     cuda::take_columns(where, c["x"], scalar(c["coordinate"]), c->ranks_per_window, c["out"]);
   }
   void operator()(Call<graph::PutColumns> c) const {
-    cuda::put_columns(where, c["x"], scalar(c["coordinate"]), c->ranks_per_window, c["out"]);
+    cuda::put_columns(where, c["x"], scalar(c["coordinate"]), c->ranks_per_window, c["out"], c->accumulate);
   }
   void operator()(Call<graph::EmbeddingForward> c) const {
     cuda::embedding_forward(where, c["tokens"], c["wte"], c.find("wpe"), c->seq_len, scalar(c.find("position")),

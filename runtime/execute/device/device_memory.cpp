@@ -23,7 +23,7 @@ std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task, s
   const graph::View& q = graph::NamedAccesses<graph::AttentionBackward>(task)["q"].view;
   // Σ dout·out of each row, which cuDNN's engines and Weft's kernels want.
   const std::int64_t sums = op->batch * op->heads * op->seq * static_cast<std::int64_t>(sizeof(float));
-  if (graph.tensor(q.tensor).dtype != DType::bf16 || op->window > 0 || op->documents) return sums;
+  if (graph.tensor(q.tensor).dtype != DType::bf16 || op->window > 0 || op->documents || op->scale != 0.0F) return sums;
   const std::int64_t workspace = cudnn_backward_workspace(*op);
   return workspace > most_workspace ? sums : sums + workspace;
 }

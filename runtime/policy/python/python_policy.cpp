@@ -24,6 +24,7 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
+#include "base/python_command.h"
 #include "runtime/policy/library/policy_library.h"
 #include "runtime/policy/policy_parameters.h"
 #include "runtime/policy/python/joined_problem.h"
@@ -36,12 +37,6 @@ using nlohmann::json;
 
 constexpr double kDefaultSeconds = 60, kLeastSeconds = 0.001, kMostSeconds = 86'400;
 constexpr std::size_t kAlignment = 64;
-
-// Python would look for modules in the working folder first. Its own `os` is loaded before that folder can come in.
-constexpr const char* kImportNothingFromHere =
-    "import os, sys\n"
-    "sys.path[:] = [path for path in sys.path if os.path.abspath(path) != os.getcwd()]\n"
-    "exec(compile(sys.argv.pop(1), '<string>', 'exec'))\n";
 
 /// Memory that this process and a child map, without a name in any folder. Owns the mapping and its descriptor, which a
 /// child inherits.
@@ -202,8 +197,7 @@ class Conversation {
         joined_(joined),
         exchange_(joined.tasks()),
         columns_(place(joined.columns())),
-        child_({interpreter, "-c", kImportNothingFromHere, std::string(kPolicyScript), path, name.function, "@0", "@1",
-                "@requests", "@answers"},
+        child_(python_command(interpreter, kPolicyScript, {path, name.function, "@0", "@1", "@requests", "@answers"}),
                std::array{columns_.memory->descriptor(), exchange_.descriptor()},
                ChildProcess::Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(name.seconds * 1e3))) {
     json head = {{"tasks", joined.tasks()},

@@ -65,7 +65,7 @@ std::set<std::string_view> present_names(const Operation& operation) {
 
 // Of every_operation(), with elements of 2 bytes, as existing files have them. A new operation adds its lines and
 // changes the fingerprint; existing lines must not change.
-constexpr std::uint64_t kOperationsFingerprint = 0xd165ffe724e804e9;
+constexpr std::uint64_t kOperationsFingerprint = 0x23510b50537ee7b2;
 constexpr std::string_view kOperationsGolden =
     R"(gemm: m=2 n=3 k=5 trans_a=false trans_b=false accumulate=false has_bias=false | gemm m=2 n=3 k=5 f32
   60 flops, 62 bytes, 0 sent, GEMM
@@ -217,6 +217,20 @@ scale: n=7 factor=0.5 | scale n=7 bf16
   7 flops, 28 bytes, 0 sent, elementwise
 zero: n=7 | zero n=7 f32
   0 flops, 14 bytes, 0 sent, elementwise
+geglu: rows=2 cols=3 | geglu rows=2 cols=3 bf16
+  78 flops, 36 bytes, 0 sent, elementwise
+geglu_backward: rows=2 cols=3 | geglu_backward rows=2 cols=3 f32
+  192 flops, 60 bytes, 0 sent, elementwise
+add_constant: n=7 value=1 | add_constant n=7 bf16
+  7 flops, 28 bytes, 0 sent, elementwise
+put_columns: rows=2 cols=3 windows=4 ranks_per_window=2 accumulate=true | put_columns rows=2 cols=3 windows=4 ranks_per_window=2 accumulate f32
+  0 flops, 60 bytes, 0 sent, copy, broadcast
+attention: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 scale=0.5 | attention batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 bf16
+  1536 flops, 1152 bytes, 0 sent, attention
+attention_backward: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 scale=0.5 | attention_backward batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 f32
+  3200 flops, 2304 bytes, 0 sent, attention
+attention_decode: batch=2 heads=4 kv_heads=2 head_dim=8 context=16 scale=0.5 | attention_decode batch=2 heads=4 kv_heads=2 head_dim=8 context=16 bf16
+  4096 flops, 2048 bytes, 0 sent, attention
 )";
 
 // Kinds, fields, signatures and fingerprints are in plan files, profiles and machine files. Renaming something in C++

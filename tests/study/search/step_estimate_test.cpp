@@ -63,8 +63,8 @@ TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
     ops::Family family;
     ops::LoraConfig lora;
   };
-  const ops::LoraConfig everywhere{.rank = 4}, in_attention{.rank = 8, .mlp = false},
-      in_mlp{.rank = 2, .qkv = false, .out = false};
+  const ops::LoraConfig everywhere{.rank = 4}, in_attention{.rank = 8, .on = ops::kLoraQkv | ops::kLoraOut},
+      in_mlp{.rank = 2, .on = ops::kLoraMlp};
   for (const auto& [family, lora] :
        {Model{ops::Family::gpt2, {}}, Model{ops::Family::llama, {}}, Model{ops::Family::gpt2, everywhere},
         Model{ops::Family::llama, in_attention}, Model{ops::Family::llama, in_mlp}}) {

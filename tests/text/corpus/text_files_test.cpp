@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
+#include "tests/base/files/zstd_packed.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "text/split/lexer.h"
@@ -53,9 +54,11 @@ TEST(TextFiles, EachTextFileIsADocument) {
   folder.write("a.txt", "one\n");
   folder.write("b.txt", "");
   folder.write("c.txt.gz", packed("two"));
+  folder.write("d.txt.zst", testing::zstd_packed("three"));
   TextFiles files(files_of({folder.path().string()}), {}, nowhere);
   const auto parts = parts_of(std::move(files));
-  ASSERT_EQ(parts.size(), 2U);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[2].text, "three");
   EXPECT_EQ(parts[0].text, "one\n");
   EXPECT_EQ(parts[1].text, "two");
   EXPECT_EQ(parts[1].file, 2U);
@@ -103,6 +106,10 @@ TEST(TextFiles, WhatCannotBeCutIsReadUpToALimit) {
   std::string lines;
   for (int i = 0; i < 8; ++i) lines += R"({"text": ")" + std::string(1U << 20U, 'b') + "\"}\n";
   EXPECT_EQ(parts_of(TextFiles({folder.write("d.jsonl.gz", packed(lines))}, options, nowhere)).size(), 8U);
+  EXPECT_EQ(parts_of(TextFiles({folder.write("d.jsonl.zst", testing::zstd_packed(lines))}, options, nowhere)).size(),
+            8U);
+  EXPECT_TRUE(
+      has_parts(refusal(folder.write("e.txt.zst", testing::zstd_packed(long_line))), {"e.txt.zst'", "the text"}));
 }
 
 TEST(TextFiles, EachLineOfJsonIsADocument) {
@@ -119,16 +126,19 @@ TEST(TextFiles, EachLineOfJsonIsADocument) {
   EXPECT_EQ(other.text(parts_of(other).at(0)), "x");
 }
 
-std::vector<TextPiece> pieces_of(const std::string& line) {
-  return TextFiles({"a.jsonl"}, {}, nowhere).pieces({.text = line, .json = true, .file = 0, .line = 7});
+using PieceList = std::vector<TextPiece>;
+
+PieceList pieces_of(const std::string& line) {
+  return std::get<PieceList>(
+      TextFiles({"a.jsonl"}, {}, nowhere).content({.text = line, .json = true, .file = 0, .line = 7}));
 }
 
 TEST(TextPieces, ATextIsOnePiece) {
-  EXPECT_EQ(TextFiles({}, {}, nowhere).pieces({.text = "{}"}), std::vector<TextPiece>{{.text = "{}"}});
+  EXPECT_EQ(TextFiles({}, {}, nowhere).content({.text = "{}"}), TextContent(PieceList{{.text = "{}"}}));
   // Its name was given: nothing else is meant.
   const TextFiles named({"a.jsonl"}, {.field = "text", .all_json = true}, nowhere);
-  EXPECT_EQ(named.pieces({.text = R"({"text": "a", "prompt": "p", "completion": "c", "weight": 2})", .json = true}),
-            std::vector<TextPiece>{{.text = "a"}});
+  EXPECT_EQ(named.content({.text = R"({"text": "a", "prompt": "p", "completion": "c", "weight": 2})", .json = true}),
+            TextContent(PieceList{{.text = "a"}}));
 }
 
 TEST(TextPieces, APromptIsReadAndItsCompletionLearnt) {
@@ -137,15 +147,31 @@ TEST(TextPieces, APromptIsReadAndItsCompletionLearnt) {
       (std::vector<TextPiece>{{.text = "2 + 2 =", .learnt = false}, {.text = " 4", .learnt = true, .ends = true}}));
 }
 
-TEST(TextPieces, TheContentsOfTheAssistantAreLearnt) {
-  EXPECT_EQ(pieces_of(R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},
-                          {"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "No"},
-                          {"role": "assistant", "content": "Bye"}]})"),
-            (std::vector<TextPiece>{{.text = "<|system|>\nBe brief.\n<|user|>\nHi\n<|assistant|>\n", .learnt = false},
-                                    {.text = "Yes?", .learnt = true, .ends = true},
-                                    {.text = "\n<|user|>\nNo\n<|assistant|>\n", .learnt = false},
-                                    {.text = "Bye", .learnt = true, .ends = true},
-                                    {.text = "\n", .learnt = false}}));
+TEST(TextPieces, ADialogueNeedsATemplate) {
+  for (const char* line :
+       {R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})",
+        R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]})",
+        R"({"instruction": "q", "output": "a"})",
+        R"({"prompt": [{"role": "user", "content": "q"}], "completion": [{"role": "assistant"}]})"}) {
+    const std::string refused = testing::message_of<UserError>([&] { pieces_of(line); });
+    EXPECT_TRUE(has_parts(refused, {"'a.jsonl' line 7", "no chat template", "--chat-template chatml"})) << line;
+  }
+  ChatTemplate source{.sources = {{"default", "{% for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}"}}};
+  const TextFiles files({"a.jsonl"}, {.chat = std::make_shared<ChatRenderer>(std::move(source))}, nowhere);
+  const TextContent made = files.content(
+      {.text = R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})",
+       .json = true});
+  EXPECT_EQ(std::get<RenderedChat>(made), (RenderedChat{"user: q;assistant: a;", {{8, 21}}}));
+}
+
+TEST(TextPieces, AVocabularyIsLearntFromTheTextsOfDialogues) {
+  const TextFiles files({"a.jsonl"}, {}, nowhere);
+  const auto text = [&](const char* line) { return files.text({.text = line, .json = true}); };
+  EXPECT_EQ(
+      text(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": [{"text": "a"}]}]})"),
+      "q\na\n");
+  EXPECT_EQ(text(R"({"conversations": [{"from": "human", "value": "q"}]})"), "q\n");
+  EXPECT_EQ(text(R"({"instruction": "q", "output": "a"})"), "q\na\n");
 }
 
 TEST(TextPieces, RefusesLinesWithoutTheText) {
@@ -154,13 +180,6 @@ TEST(TextPieces, RefusesLinesWithoutTheText) {
   EXPECT_TRUE(has_parts(refusal("{\"text\": 3}"), {"'a.jsonl' line 7", "no text"}));
   EXPECT_TRUE(has_parts(refusal("plain"), {"'a.jsonl' line 7", "isn't valid JSON"}));
   EXPECT_TRUE(has_parts(refusal("{\"prompt\": \"x\"}"), {"'a.jsonl' line 7", "no text", "\"prompt\""}));
-  const auto messages = [&](const std::string& list) { return refusal(("{\"messages\": " + list + "}").c_str()); };
-  EXPECT_TRUE(has_parts(messages("[]"), {"'a.jsonl' line 7", "no message of the assistant"}));
-  EXPECT_TRUE(has_parts(messages("3"), {"messages is 3", "a list"}));
-  EXPECT_TRUE(has_parts(messages(R"([{"role": "user", "content": "x"}])"), {"no message of the assistant"}));
-  EXPECT_TRUE(has_parts(messages(R"([{"role": "assistant"}])"), {"messages[0]", "has no content"}));
-  EXPECT_TRUE(has_parts(messages("[3]"), {"messages[0] is 3", "an object"}));
-  EXPECT_TRUE(has_parts(messages(R"([{"role": "tool", "content": "x"}])"), {"role is \"tool\"", "user, assistant"}));
 }
 
 TEST(TextPieces, RefusesMembersThatChangeWhatIsLearnt) {
@@ -172,12 +191,8 @@ TEST(TextPieces, RefusesMembersThatChangeWhatIsLearnt) {
     std::string line, named;
   };
   const std::vector<Case> cases = {
-      {chat(R"(, "tool_calls": [{"type": "function"}])"), "messages[1].tool_calls"},
-      {chat(R"(, "function_call": {"name": "f"})"), "messages[1].function_call"},
-      {chat(R"(, "weight": 0)"), "messages[1].weight"},
       {chat(R"(, "train": false)"), "messages[1].train"},
-      {chat(R"(, "reasoning_content": "thus")"), "messages[1].reasoning_content"},
-      {chat("", R"(, "tools": [{"type": "function"}])"), "tools"},
+      {R"({"prompt": "p", "completion": "q", "tools": [{"type": "function"}]})", "tools"},
       {chat("", R"(, "system": "Be brief.")"), "system"},
       {chat("", R"(, "prompt": "p", "completion": "q")"), R"("prompt" with "completion" and "messages")"},
       {chat("", R"(, "text": "aa")"), R"("text" and "messages")"},
@@ -193,8 +208,6 @@ TEST(TextPieces, RefusesMembersThatChangeWhatIsLearnt) {
     EXPECT_TRUE(has_parts(refused, {"'a.jsonl' line 7", each.named})) << each.line;
   }
   // Exports write members that say nothing.
-  EXPECT_EQ(pieces_of(chat(R"(, "weight": 1, "tool_calls": null, "reasoning": "")", R"(, "tools": [], "id": 3)")),
-            pieces_of(chat("")));
   EXPECT_EQ(pieces_of(R"({"text": "a", "prompt": "p", "label": 0, "messages": null})"),
             std::vector<TextPiece>{{.text = "a"}});
 }
@@ -211,15 +224,8 @@ TEST(TextPieces, RefusesWhatIsNoTextOfItsForm) {
       {R"({"prompt": "p", "completion": {"text": "c"}})", "no text"},
       {R"({"completion": "c"})", "\"completion\""},
       {R"({"prompt": "p", "chosen": "c", "rejected": "r"})", "chosen"},
-      {R"({"instruction": "i", "input": "", "output": "o"})", "\"instruction\""},
-      {R"({"conversations": [{"from": "human", "value": "q"}]})", "no text"},
-      {R"({"messages": {"role": "assistant", "content": "a"}})", "messages"},
-      {R"({"messages": [{"role": "assistant", "content": null}]})", "messages[0]"},
-      {R"({"messages": [{"role": "assistant", "content": [{"type": "text", "text": "a"}]}]})", "messages[0].content"},
-      {R"({"messages": [{"content": "a"}]})", "messages[0]"},
-      {R"({"messages": [{"role": "Assistant", "content": "a"}]})", "messages[0].role"},
-      {R"({"messages": [{"role": ["assistant"], "content": "a"}]})", "messages[0].role"},
-      {R"({"messages": [[{"role": "assistant", "content": "a"}]]})", "messages[0]"},
+      {R"({"instruction": "i", "input": ""})", "\"instruction\""},
+      {R"({"messages": {"role": "assistant", "content": "a"}})", "dialogue"},
       {R"({"messages": [{"role": "assistant", "role": "user", "content": "a"}]})", "\"role\" twice"},
       {R"({"text": {"text": "a"}})", "no text"},
       {R"({"text": ["a", "b"]})", "no text"},

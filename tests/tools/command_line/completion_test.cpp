@@ -73,7 +73,7 @@ TEST_F(BashCompletion, OffersValues) {
   EXPECT_EQ(offered({"train", "--model", "gpt2-1"}), (Words{"gpt2-124m", "gpt2-1558m"}));
   EXPECT_EQ(offered({"graph", "--kind", "e"}), Words{"eval"});
   EXPECT_EQ(offered({"trace", "export", "--format", "k"}), Words{"kineto"});
-  EXPECT_EQ(offered({"export", "--format", ""}), (Words{"chakra", "hf"}));
+  EXPECT_EQ(offered({"export", "--format", ""}), (Words{"chakra", "gguf", "hf"}));
   for (const std::string& policy : policy::policy_names()) {
     EXPECT_TRUE(has(offered({"compare", "--policies", "serial", ""}), policy)) << policy;
     EXPECT_TRUE(has(offered({"train", "--policy", ""}), policy)) << policy;

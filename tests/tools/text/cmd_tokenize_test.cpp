@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/base/files/zstd_packed.h"
 #include "tests/tools/weft_folder.h"
 
 namespace weft::tools {
@@ -53,6 +54,28 @@ TEST_F(Tokenize, TakesJsonLinesAndFolders) {
   EXPECT_EQ(tokenized({"c.json", "--field", "body", "-o", "c.bin", "--separator", "0"}).at("tokens"), 5);
 }
 
+// Packed texts give the ids of plain ones, to the command and to a training that tokenizes them itself.
+TEST_F(Tokenize, TakesPackedTexts) {
+  const std::string lines = "{\"text\": \"one or two\"}\n{\"text\": \"three of them\"}\n";
+  folder_.write("a.jsonl", lines);
+  folder_.write("b.jsonl.zst", testing::zstd_skippable("index") + testing::zstd_packed(lines));
+  tokenized({"a.jsonl", "-o", "a.bin"});
+  EXPECT_EQ(tokenized({"b.jsonl.zst", "-o", "b.bin"}).at("documents"), 2);
+  EXPECT_EQ(read("a.bin"), read("b.bin"));
+
+  folder_.write("texts/c.txt.zst", testing::zstd_packed("the other then the\nthe end of the book\n"));
+  tokenized({"--train", "bpe", "--vocab", "262", "texts", "-o", "tokenizer.json"});
+  output(
+      testing::words_in("train --tokenizer tokenizer.json --data texts --model.layers 1 --model.hidden 16 "
+                        "--model.heads 2 --model.ffn 16 --model.context 4 --seq-len 4 --global-batch 1 --steps 1 "
+                        "--threads 1 --run-dir runs/packed --quiet"));
+
+  const std::string cut = testing::zstd_packed(lines).substr(0, 20);
+  folder_.write("d.jsonl.zst", cut);
+  refused({"d.jsonl.zst", "-o", "d.bin"}, {"d.jsonl.zst' is truncated or damaged"});
+  EXPECT_FALSE(exists("d.bin") || exists("d.bin.json"));
+}
+
 TEST_F(Tokenize, RefusesWhatIsNeitherTextNorLines) {
   struct Case {
     std::string name, content;
@@ -69,7 +92,7 @@ TEST_F(Tokenize, RefusesWhatIsNeitherTextNorLines) {
       {"a.jsonl.bz2", "BZh91AY&SYxxxx", {"a.jsonl.bz2' is a bzip2 file"}},
       {"a.json", "[{\"text\": \"a\"}]", {"a.json' is a JSON file"}},
       {"a.txt", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n", {"a.txt' is a JSON file", "x.jsonl"}},
-      {"a.jsonl", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0}]}", {"weight"}},
+      {"a.jsonl", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}", {"chat template"}},
   };
   for (const Case& bad : cases) {
     folder_.write(bad.name, bad.content);

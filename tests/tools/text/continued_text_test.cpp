@@ -34,18 +34,19 @@ TEST_F(ContinuedText, APromptIsContinuedAsTrained) {
                 "\n"
                 R"({"prompt": "Name a tool of weaving.", "completion": " A loom."})"
                 "\n"
-                R"({"prompt": "Name a colour.", "completion": " Red."})"
+                R"({"prompt": "Name a colour of the yarn.", "completion": " Red."})"
                 "\n");
-  output({"tokenize", "p.jsonl", "-o", "p.bin"});
+  output({"tokenize", "p.jsonl", "--chat-template", "chatml", "-o", "p.bin"});
   // Each document has a sequence of its own, so that its positions are those of a prompt.
   output(
-      testing::words_in("train --model tiny --data p.bin --val-data p.bin --seq-len 48 --global-batch 2 --packing "
+      testing::words_in("train --model tiny --data p.bin --val-data p.bin --seq-len 64 --global-batch 2 --packing "
                         "documents --document-mask --steps 150 --warmup 0 --threads 2 --run-dir r --quiet"));
-  const nlohmann::json chat = continued("r", "<|user|>\nHello\n<|assistant|>\n", 12);
+  const nlohmann::json chat = object_of({"generate", "r", "--chat", "--chat-template", "chatml", "--prompt", "Hello",
+                                         "--max-tokens", "12", "--temperature", "0"});
   EXPECT_EQ(chat.at("text"), "Good day.");
-  EXPECT_EQ(chat.at("prompt_ids").at(0), 256);
+  EXPECT_EQ(chat.at("prompt_ids").at(0), '<');
   EXPECT_EQ(continued("r", "Name a tool of weaving.", 12).at("text"), " A loom.");
-  EXPECT_EQ(continued("r", "Name a colour.", 12).at("text"), " Red.");
+  EXPECT_EQ(continued("r", "Name a colour of the yarn.", 12).at("text"), " Red.");
 }
 
 TEST_F(ContinuedText, AllListedEndsEndATextAndAreWrittenBack) {

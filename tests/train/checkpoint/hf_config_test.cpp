@@ -49,11 +49,14 @@ std::string refusal(const std::string& text) {
 void expect_equal_sizes(const ops::ModelConfig& a, const ops::ModelConfig& b) {
   const auto sizes = [](const ops::ModelConfig& m) {
     return std::tuple(m.family, m.layers, m.hidden, m.heads, m.kv_heads, m.ffn, m.vocab, m.context, m.tied, m.norm_eps,
-                      m.init_std, m.head_dim(), m.qkv_bias, m.out_bias, m.mlp_bias, m.qk_norm, m.window, m.window_from);
+                      m.init_std, m.head_dim(), m.qkv_bias, m.out_bias, m.mlp_bias, m.qk_norm, m.window, m.window_from,
+                      m.full_layers, m.unrotated_layers, m.attention_scale, m.embedding_factor, m.residual_factor,
+                      m.logits_divisor);
   };
   const auto rope = [](const ops::ModelConfig& m) {
     return std::tuple(m.rope_theta, m.rope_scaling, m.rope_scaling_factor, m.rope_low_freq_factor,
-                      m.rope_high_freq_factor, m.rope_original_context, m.rotary_factor(), m.rope_truncate);
+                      m.rope_high_freq_factor, m.rope_original_context, m.rotary_factor(), m.rope_truncate,
+                      m.rope_local_theta);
   };
   EXPECT_EQ(sizes(a), sizes(b));
   EXPECT_EQ(rope(a), rope(b));
@@ -171,8 +174,12 @@ const std::vector<RefusedKey> kRefusedKeys = {
     {kLlama, "rope_scaling", {{"rope_type", "llama3"}}, {"has no factor"}},
     {kMistral, "mlp_bias", true, {"mlp_bias is true"}},
     {kLlama, "model_type", "qwen2_moe", {"model_type is qwen2_moe", "a mixture of experts"}},
-    {kLlama, "model_type", "gemma", {"model_type is gemma", "1 + weight"}},
-    {kLlama, "model_type", "granite", {"model_type is granite", "factors"}},
+    {kLlama, "model_type", "gemma2", {"model_type is gemma2", "capped logits"}},
+    {kLlama, "model_type", "gemma3", {"model_type is gemma3", "gemma3_text"}},
+    {kLlama, "model_type", "granitemoe", {"model_type is granitemoe", "a mixture of experts"}},
+    {kLlama, "hidden_activation", "gelu_pytorch_tanh", {"hidden_activation"}},
+    {kLlama, "use_bidirectional_attention", true, {"use_bidirectional_attention is true"}},
+    {kLlama, "num_hidden_layers", 1'000'000'000, {"model.layers = 1000000000"}},
     {kLlama, "model_type", "phi", {"model_type is phi", "a part of each head"}},
     {kLlama, "model_type", "unheard_of", {"model_type is unheard_of", "mistral"}},
     {kLlama, "use_mrope", true, {"use_mrope is true"}},
@@ -306,7 +313,9 @@ TEST(HfConfig, ReadsQwen2) {
   EXPECT_EQ(read(with_window(std::pair("layer_types", types))).window_from, 10);
   EXPECT_TRUE(has_parts(refusal(with(qwen2, "layer_types", types)), {"layer_types", "no window"}));
   types[12] = "full_attention";
-  EXPECT_TRUE(has_parts(refusal(with_window(std::pair("layer_types", types))), {"the only order of layers"}));
+  EXPECT_EQ(to_string(read(with_window(std::pair("layer_types", types))).full_layers), "12");
+  types[12] = "chunked_attention";
+  EXPECT_TRUE(has_parts(refusal(with_window(std::pair("layer_types", types))), {"chunked_attention"}));
   types.erase(0);
   EXPECT_NE(refusal(with_window(std::pair("layer_types", types))), "");
 }
@@ -347,14 +356,36 @@ TEST(HfConfig, ReadsLinearAndYarn) {
 }
 
 TEST(HfConfig, ReadsBackTheTypesThatAddToLlama) {
-  constexpr const char* kTypes[] = {"gpt2", "llama", "llama", "mistral", "qwen2", "qwen3"};
-  for (int i = 0; i < 6; ++i) {
-    const auto kind = static_cast<testing::ModelKind>(i);
+  for (const testing::ModelKind kind : testing::kEveryKind) {
+    const std::string type = kind == testing::ModelKind::llama_biased ? "llama" : to_string(kind);
+    SCOPED_TRACE(type);
     const ops::ModelConfig model = testing::tiny_model(kind);
     const std::string text = hf_config_json(model, DType::f32);
-    EXPECT_EQ(nlohmann::json::parse(text)["model_type"], kTypes[i]);
+    EXPECT_EQ(nlohmann::json::parse(text)["model_type"], type);
     expect_equal_sizes(read(text), model);
   }
+}
+
+TEST(HfConfig, FactorsOfGraniteAndGemma3) {
+  const std::string granite =
+      with(with(with(kLlama, "model_type", "granite"), "rope_scaling", nullptr), "attention_multiplier", 0.25);
+  const ops::ModelConfig model = read(with(with(granite, "embedding_multiplier", 12), "logits_scaling", 8.0));
+  EXPECT_EQ(model.attention_scale, 0.25F);
+  EXPECT_EQ(model.embedding_factor, 12.0F);
+  EXPECT_EQ(model.residual_factor, 1.0F);
+  EXPECT_EQ(model.logits_divisor, 8.0F);
+  EXPECT_TRUE(has_parts(refusal(with(granite, "query_pre_attn_scalar", 64)), {"query_pre_attn_scalar is 64"}));
+  const std::string gemma =
+      with(with(with(kLlama, "model_type", "gemma3_text"), "rope_scaling", nullptr), "hidden_act", nullptr);
+  EXPECT_EQ(read(gemma).attention_scale, 1.0F / 16);  // the class' 256, where heads have 64 columns
+  EXPECT_EQ(read(with(gemma, "query_pre_attn_scalar", 64)).attention_scale, 0);
+  const auto written =
+      nlohmann::json::parse(hf_config_json(read(with(gemma, "query_pre_attn_scalar", 168)), DType::f32));
+  EXPECT_EQ(written["query_pre_attn_scalar"].dump(), "168");
+  EXPECT_FALSE(written.contains("attention_multiplier"));
+  EXPECT_TRUE(has_parts(refusal(with(gemma, "attention_multiplier", 0.5)), {"attention_multiplier is 0.5"}));
+  EXPECT_TRUE(has_parts(refusal(with(gemma, "query_pre_attn_scalar", 0)), {"query_pre_attn_scalar is 0"}));
+  EXPECT_TRUE(has_parts(refusal(with(gemma, "hidden_activation", "gelu")), {"hidden_activation is \"gelu\""}));
 }
 
 TEST(HfConfig, ReadsTheTypeOfTheWeights) {

@@ -52,14 +52,17 @@ TEST(Manifest, KeepsWhatSomeModelsAddToLlama) {
   Manifest manifest;
   manifest.info.model = testing::tiny_model(testing::ModelKind::llama);
   EXPECT_EQ(to_json(manifest).find("window"), std::string::npos);
-  for (const auto kind : {testing::ModelKind::llama_biased, testing::ModelKind::mistral, testing::ModelKind::qwen2,
-                          testing::ModelKind::qwen3}) {
+  for (const testing::ModelKind kind : testing::kEveryKind) {
     manifest.info.model = testing::tiny_model(kind);
     const ops::ModelConfig found = parse_manifest(to_json(manifest), "manifest").info.model;
     EXPECT_EQ(found.window, manifest.info.model.window);
     EXPECT_EQ(found.window_from, manifest.info.model.window_from);
     EXPECT_EQ(found.rope_scaling, manifest.info.model.rope_scaling);
     EXPECT_EQ(found.parameters(), manifest.info.model.parameters());
+    for (const ops::Addition& addition : ops::additions()) {
+      const auto equal = [&](auto member) { return found.*member == manifest.info.model.*member; };
+      EXPECT_TRUE(std::visit(equal, addition.member)) << addition.key;
+    }
   }
 }
 
@@ -98,9 +101,19 @@ TEST(Manifest, KeepsAdapters) {
   EXPECT_EQ(to_json(manifest).find("lora"), std::string::npos);
   EXPECT_EQ(to_json(manifest).find("base"), std::string::npos);
   manifest.info.base = "models/base";
-  manifest.info.model.lora = {.rank = 3, .alpha = 0.1F, .out = false};
+  manifest.info.model.lora = {.rank = 3, .alpha = 0.1F, .on = ops::kLoraQkv | ops::kLoraMlp};
   EXPECT_EQ(parse_manifest(to_json(manifest), "manifest").info.model.lora, manifest.info.model.lora);
   EXPECT_EQ(parse_manifest(to_json(manifest), "manifest").info.base, "models/base");
+  // As versions before single modules wrote them.
+  EXPECT_TRUE(has_parts(to_json(manifest), {R"("lora":{"rank":3,"alpha":0.1,"qkv":true,"out":false,"mlp":true})"}));
+  manifest.info.model.family = ops::Family::llama;
+  const ops::LoraModules q_and_v = ops::only(ops::LoraModule::q) | ops::only(ops::LoraModule::v);
+  for (const ops::LoraConfig& lora :
+       {ops::LoraConfig{.rank = 2, .on = q_and_v}, ops::LoraConfig{.rank = 2, .rslora = true},
+        ops::LoraConfig{.rank = 2, .own_rank = {1, 0, 0, 3}}, ops::LoraConfig{.rank = 2, .own_alpha = {0, 0.1F}}}) {
+    manifest.info.model.lora = lora;
+    EXPECT_EQ(parse_manifest(to_json(manifest), "manifest").info.model.lora, lora) << ops::to_string(lora);
+  }
 }
 
 TEST(Manifest, HasALineForEachShard) {

@@ -223,7 +223,8 @@ TEST(TensorSource, CopiesWhatRegionsHaveInCommon) {
   const ops::StoredTensor stored{"w", 0, rows, false};
   const ParameterPiece piece{&stored, {0, 100, 50, 90, 17, 100 * 40 - 11}, 3};
   for (const bool transposed : {false, true}) {
-    const TensorSource source{&file, file.find(transposed ? "c" : "r"), transposed ? columns : have, transposed};
+    const TensorSource source{elements_of(file, *file.find(transposed ? "c" : "r")), transposed ? columns : have,
+                              transposed};
     std::vector<float> array(static_cast<std::size_t>(piece.region.elements()) + 6, -1.0F), expected = array;
     for (std::int64_t row = 0; row < rows; ++row) {
       const auto [first, last] = piece.region.columns_of(row);

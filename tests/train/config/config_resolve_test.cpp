@@ -107,6 +107,8 @@ TEST(ConfigResolve, RefusesWhatCantBe) {
       {{{"goldfish", "k=3,h=129,strategy=hash"}}, {"reads contexts of 129 tokens", "h=128 or less"}},
       {{{"lora", "rank=4"}, {"gradient-reduction", "micro-batch"}},
        {"gradient-reduction = micro-batch with lora", "leave gradient-reduction out"}},
+      {{{"model.family", "llama"}, {"model.head-size", "264"}, {"device", "cuda"}},
+       {"heads of 264 columns with device cuda", "at most 256"}},
       {{{"pack-weights", "on"}, {"device", "cuda"}}, {"pack-weights with device = cuda"}},
       {{{"rewrites", "pack-weights=2"}, {"device", "cuda"}}, {"pack-weights with device = cuda"}},
       // Layers that the model lacks.

@@ -204,6 +204,7 @@ std::string another_value(const ConfigKey& key) {
   if (key.name == "lora") return "rank=3,alpha=0.5,on=qkv+mlp";
   if (key.name == "attention-workspace") return "3GiB";
   if (key.name == "peer-timeout") return "3.5";
+  if (key.type == "layers") return "3,7-9";
   if (key.type == "integer") return key.default_value == "3" ? "4" : "3";
   if (key.name == "model.rope-theta") return "50000.5";
   if (key.name == "eps") return "3e-09";

@@ -108,7 +108,7 @@ TEST_F(ModelFolders, AreRefusedUnlessTheyHoldAModelThatWeftComputes) {
   folder_.write("broken/config.json", "{\"model_type\": ");
   folder_.write("biased/config.json", R"({"model_type": "mistral", "vocab_size": 11, "hidden_size": 8,
     "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 4, "attention_bias": true})");
-  folder_.write("other/config.json", R"({"model_type": "gemma"})");
+  folder_.write("other/config.json", R"({"model_type": "gemma2"})");
   fs::create_directories(folder_.path("odd/config.json"));
   const auto refused = [&](const char* name) { return refusal(folder_.path(name).string()); };
   EXPECT_TRUE(has_parts(refused("missing"), {"--model: ", "missing' doesn't exist", "check the path"}));
@@ -117,7 +117,7 @@ TEST_F(ModelFolders, AreRefusedUnlessTheyHoldAModelThatWeftComputes) {
   EXPECT_TRUE(has_parts(refused("run"), {"run' has no config.json", "a run's folder without --model"}));
   EXPECT_TRUE(has_parts(refused("broken"), {"broken/config.json' isn't valid JSON"}));
   EXPECT_TRUE(has_parts(refused("biased"), {"biased/config.json': attention_bias is true", "fix: "}));
-  EXPECT_TRUE(has_parts(refused("other"), {"other/config.json': model_type is gemma"}));
+  EXPECT_TRUE(has_parts(refused("other"), {"other/config.json': model_type is gemma2"}));
   EXPECT_TRUE(has_parts(refused("odd"), {"odd/config.json' is a folder"}));
   EXPECT_TRUE(has_parts(refusal("no-such-model"), {"unknown model 'no-such-model'", "Hugging Face"}));
   EXPECT_TRUE(has_parts(refusal(std::string("hf\0/", 4)), {"is not plain text"}));

@@ -92,23 +92,42 @@ TEST(LoraKey, TakesPartsAndDefaults) {
   EXPECT_EQ(lora_of(""), ops::LoraConfig());
   EXPECT_EQ(lora_of("rank=4"), (ops::LoraConfig{.rank = 4}));
   EXPECT_EQ(lora_of("alpha=32"), (ops::LoraConfig{.rank = 8, .alpha = 32}));
-  EXPECT_EQ(lora_of("on=mlp+qkv,rank=2,alpha=0.5"), (ops::LoraConfig{.rank = 2, .alpha = 0.5F, .out = false}));
+  EXPECT_EQ(lora_of("on=mlp+qkv,rank=2,alpha=0.5"),
+            (ops::LoraConfig{.rank = 2, .alpha = 0.5F, .on = ops::kLoraQkv | ops::kLoraMlp}));
+}
+
+TEST(LoraKey, TakesSingleModules) {
+  const auto modules = [](std::initializer_list<ops::LoraModule> of) {
+    ops::LoraModules set;
+    for (const ops::LoraModule module : of) set |= ops::only(module);
+    return set;
+  };
+  using enum ops::LoraModule;
+  EXPECT_EQ(lora_of("on=v+q").on, modules({q, v}));
+  EXPECT_EQ(lora_of("on=q+k+v,rank=2"), (ops::LoraConfig{.rank = 2, .on = ops::kLoraQkv}));
+  EXPECT_EQ(lora_of("on=out+up+gate").on, modules({out, gate, up}));
+  const ops::LoraConfig own{
+      .rank = 4, .on = modules({q, v}), .rslora = true, .own_rank = {0, 0, 2}, .own_alpha = {32.0F}};
+  EXPECT_EQ(lora_of("rank.v=2,alpha.q=32,rslora=true,on=q+v,rank=4"), own);
+  EXPECT_EQ(lora_of("rank.v=2,alpha.q=32,rank.q=4,alpha.v=16,rslora=true,on=q+v,rank=4"), own);  // as all have them
+  for (const char* text :
+       {"rank=8,alpha=16,on=q+v", "rank=8,alpha=16,on=qkv+up+down",
+        "rank=4,alpha=16,on=q+v,rslora=true,alpha.q=32,rank.v=2", "rank=8,alpha=16,on=qkv+out+mlp"}) {
+    EXPECT_EQ(ops::to_string(lora_of(text)), text);
+  }
 }
 
 TEST(LoraKey, RefusesOtherParts) {
-  const std::vector<std::pair<std::string, std::string>> refusals = {{"rank=0", "--lora: rank"},
-                                                                     {"rank=-1", "--lora: rank"},
-                                                                     {"rank=two", "--lora: rank"},
-                                                                     {"rank=4,rank=8", "member rank is given twice"},
-                                                                     {"rank", "\"rank\" is not a member"},
-                                                                     {"rank=4,", "\"\" is not a member"},
-                                                                     {"r=4", "unknown member \"r\""},
-                                                                     {"alpha=0", "--lora: alpha"},
-                                                                     {"alpha=nan", "--lora: alpha"},
-                                                                     {"on=", "names \"\""},
-                                                                     {"on=qkv+head", "names \"head\""},
-                                                                     {"on=qkv+qkv", "repeats \"qkv\""},
-                                                                     {"dropout=0.1", "unknown member \"dropout\""}};
+  const std::vector<std::pair<std::string, std::string>> refusals = {
+      {"rank=0", "--lora: rank"},           {"rank=-1", "--lora: rank"},
+      {"rank=two", "--lora: rank"},         {"rank=4,rank=8", "member rank is given twice"},
+      {"rank", "\"rank\" is not a member"}, {"rank=4,", "\"\" is not a member"},
+      {"r=4", "unknown member \"r\""},      {"alpha=0", "--lora: alpha"},
+      {"alpha=nan", "--lora: alpha"},       {"on=", "names \"\""},
+      {"on=qkv+head", "names \"head\""},    {"on=qkv+qkv", "repeats \"qkv\""},
+      {"on=q+qkv", "repeats \"qkv\""},      {"on=qkv+v", "repeats \"v\""},
+      {"rank.v=0", "--lora: rank.v"},       {"alpha.mlp=2", "unknown member \"alpha.mlp\""},
+      {"rslora=yes", "--lora: rslora"},     {"dropout=0.1", "unknown member \"dropout\""}};
   for (const auto& [value, part] : refusals) {
     const std::string message = testing::message_of<UserError>([&, &text = value] { lora_of(text); });
     EXPECT_TRUE(has_parts(message, {part})) << value << ": " << message;
@@ -120,7 +139,7 @@ TEST(LoraKey, StaysWhateverTheModelBecomes) {
   apply_settings(config, {{"lora", "rank=4,on=out", "--lora"}, {"model", "llama-tiny", "--model"}});
   set_key(config, "model", "small", "--model");
   set_key(config, "model.layers", "2", "--model.layers");
-  const ops::LoraConfig expected{.rank = 4, .qkv = false, .mlp = false};
+  const ops::LoraConfig expected{.rank = 4, .on = ops::kLoraOut};
   EXPECT_EQ(config.model.lora, expected);
   EXPECT_EQ(config.model.layers, 2);
   RunConfig read;

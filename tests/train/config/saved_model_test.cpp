@@ -68,7 +68,7 @@ TEST_F(SavedModels, GetTheAdaptersThatTheRunAsksFor) {
     RunConfig config = given({{"init-from", path, ""}, {"lora", "rank=3,on=out", ""}});
     fill_in(config, 0);
     expect_model(config.model, model_);
-    EXPECT_EQ(config.model.lora, (ops::LoraConfig{.rank = 3, .qkv = false, .mlp = false}));
+    EXPECT_EQ(config.model.lora, (ops::LoraConfig{.rank = 3, .on = ops::kLoraOut}));
   }
   EXPECT_TRUE(
       has_parts(refused(given({{"resume", run(), ""}, {"lora", "rank=3", ""}})),

@@ -34,7 +34,8 @@ TEST_P(AttentionDecode, ContinuesAPrefill) {
     Tensor k = Tensor::random(dtype, batch * seq, kv_heads * dim, 2);
     Tensor v = Tensor::random(dtype, batch * seq, kv_heads * dim, 3);
     Tensor whole(dtype, batch * seq, heads * dim), log_sum_exp(DType::f32, 1, batch * heads * seq);
-    const AttentionShape shape{batch, seq, heads, kv_heads, dim, window};
+    const float scale = window > 0 ? 0.3F : 0.0F;
+    const AttentionShape shape{batch, seq, heads, kv_heads, dim, window, scale};
     Workers workers(1);
     workers.reserve(attention_forward_scratch(shape, dtype));
     attention_forward(workers, shape, {q.view(), k.view(), v.view(), whole.view(), log_sum_exp.view()});
@@ -52,7 +53,7 @@ TEST_P(AttentionDecode, ContinuesAPrefill) {
     Tensor k_head = head_of(k), v_head = head_of(v);
     Tensor k_cache(dtype, batch * context, kv_heads * dim, 1), v_cache(dtype, batch * context, kv_heads * dim);
     Tensor out(dtype, batch * seq, heads * dim, 2);
-    const DecodeShape decode{batch, heads, kv_heads, dim, context, window};
+    const DecodeShape decode{batch, heads, kv_heads, dim, context, window, scale};
     testing::run_on_one_and_three_threads(
         attention_decode_scratch(decode), {&k_cache, &v_cache, &out}, [&](Workers& some) {
           cache_store(some, batch, prefill, context, k_head.view(), k_cache.view());

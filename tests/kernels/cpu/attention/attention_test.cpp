@@ -25,6 +25,10 @@ struct AttentionReference {
     return static_cast<std::size_t>((b * s.heads + h) * s.seq + t);
   }
 
+  double factor() const {
+    return s.scale > 0 ? static_cast<double>(s.scale) : 1.0 / std::sqrt(static_cast<double>(s.head_dim));
+  }
+
   // Probabilities of one query row, and their log-sum-exp.
   std::pair<Values, double> row(const Values& q, const Values& k, std::int64_t b, std::int64_t h,
                                 std::int64_t t) const {
@@ -41,7 +45,7 @@ struct AttentionReference {
       }
       double score = 0;
       for (std::int64_t d = 0; d < s.head_dim; ++d) score += q[q_at(b, t, h, d)] * k[kv_at(b, j, h, d)];
-      p[static_cast<std::size_t>(j)] = score / std::sqrt(static_cast<double>(s.head_dim));
+      p[static_cast<std::size_t>(j)] = score * factor();
       top = std::max(top, p[static_cast<std::size_t>(j)]);
     }
     for (double& value : p) total += std::exp(value - top);
@@ -74,7 +78,7 @@ struct AttentionReference {
 
   std::array<Values, 3> backward(const Values& q, const Values& k, const Values& v, const Values& dout) const {
     Values dq(q.size()), dk(k.size()), dv(v.size());
-    const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
+    const double scale = factor();
     for_rows([&](std::int64_t b, std::int64_t h, std::int64_t t) {
       const Values p = row(q, k, b, h, t).first;
       Values dp(p.size());
@@ -183,6 +187,10 @@ TEST_P(Attention, Documents) {
        std::vector<std::vector<std::int64_t>>{{1}, {30}, {64}, {100, 3, 1, 90}, {1000}}) {
     check(GetParam(), {2, 150, 2, 1, 16}, 1.0, lengths);
   }
+}
+TEST_P(Attention, ScoresByAnotherFactor) {
+  for (const float factor : {0.02F, 0.25F})
+    check(GetParam(), {.batch = 2, .seq = 70, .heads = 4, .kv_heads = 2, .head_dim = 24, .scale = factor});
 }
 TEST_P(Attention, DocumentsWithinAWindow) {
   check(GetParam(), {2, 150, 2, 2, 24, 40}, 1.0, {70, 5, 20});

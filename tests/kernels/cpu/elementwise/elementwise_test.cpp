@@ -137,25 +137,37 @@ double gelu_slope(double x) {
   return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * root * (1.0 + 3.0 * 0.044715 * x * x);
 }
 
-Values swiglu(std::int64_t rows, std::int64_t cols, const Values& x) {
+// A gate and its slope, which y = gate(left)·right has.
+struct Gate {
+  double (*of)(double);
+  double (*slope)(double);
+};
+const Gate kSilu = {[](double x) { return x / (1.0 + std::exp(-x)); },
+                    [](double x) {
+                      const double s = 1.0 / (1.0 + std::exp(-x));
+                      return s + x * s * (1.0 - s);
+                    }};
+const Gate kGelu = {gelu, gelu_slope};
+
+Values gated(const Gate& gate, std::int64_t rows, std::int64_t cols, const Values& x) {
   Values y;
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
-      const double gate = x[static_cast<std::size_t>(r * 2 * cols + c)];
-      y.push_back(gate / (1.0 + std::exp(-gate)) * x[static_cast<std::size_t>(r * 2 * cols + cols + c)]);
+      const auto g = static_cast<std::size_t>(r * 2 * cols + c);
+      y.push_back(gate.of(x[g]) * x[g + static_cast<std::size_t>(cols)]);
     }
   }
   return y;
 }
 
-Values swiglu_gradient(std::int64_t rows, std::int64_t cols, const Values& x, const Values& dy) {
+Values gated_gradient(const Gate& gate, std::int64_t rows, std::int64_t cols, const Values& x, const Values& dy) {
   Values dx(x.size());
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
-      const auto g = static_cast<std::size_t>(r * 2 * cols + c), u = static_cast<std::size_t>(r * 2 * cols + cols + c);
-      const double s = 1.0 / (1.0 + std::exp(-x[g])), d = dy[static_cast<std::size_t>(r * cols + c)];
-      dx[g] = d * x[u] * (s + x[g] * s * (1.0 - s));
-      dx[u] = d * x[g] * s;
+      const auto g = static_cast<std::size_t>(r * 2 * cols + c), u = g + static_cast<std::size_t>(cols);
+      const double d = dy[static_cast<std::size_t>(r * cols + c)];
+      dx[g] = d * x[u] * gate.slope(x[g]);
+      dx[u] = d * gate.of(x[g]);
     }
   }
   return dx;
@@ -253,19 +265,27 @@ TEST(ActivationOfEveryBf16, SwiGluIsFp32Rounded) {
   expect_rounded(dx, wide_dx);
 }
 
-TEST_P(Activation, SwiGluOfAnyShape) {
-  const DType dtype = GetParam();
+void check_gated(DType dtype, const Gate& gate, decltype(swiglu_forward)& forward,
+                 decltype(swiglu_backward)& backward) {
   for (const auto& [rows, cols, padding] : {std::array<std::int64_t, 3>{1, 1, 0}, {5, 33, 7}, {40, 1100, 2}}) {
     Tensor x = Tensor::random(dtype, rows, 2 * cols, 1, 3.0, padding), y(dtype, rows, cols, padding);
     Tensor dy = Tensor::random(dtype, rows, cols, 2, 1.0, padding), dx(dtype, rows, 2 * cols, padding);
     testing::run_on_one_and_three_threads({}, {&y, &dx}, [&](Workers& workers) {
-      swiglu_forward(workers, x.view(), y.view());
-      swiglu_backward(workers, x.view(), dy.view(), dx.view());
+      forward(workers, x.view(), y.view());
+      backward(workers, x.view(), dy.view(), dx.view());
     });
-    testing::expect_close(y.values(), swiglu(rows, cols, x.values()), testing::tolerance_of(dtype, 1e-6), "y");
-    testing::expect_close(dx.values(), swiglu_gradient(rows, cols, x.values(), dy.values()),
+    testing::expect_close(y.values(), gated(gate, rows, cols, x.values()), testing::tolerance_of(dtype, 1e-6), "y");
+    testing::expect_close(dx.values(), gated_gradient(gate, rows, cols, x.values(), dy.values()),
                           testing::tolerance_of(dtype, 1e-5), "dx");
   }
+}
+
+TEST_P(Activation, SwiGluOfAnyShape) {
+  check_gated(GetParam(), kSilu, swiglu_forward, swiglu_backward);
+}
+
+TEST_P(Activation, GeGluOfAnyShape) {
+  check_gated(GetParam(), kGelu, geglu_forward, geglu_backward);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Activation, testing::both_float_types(), testing::type_name);
@@ -306,6 +326,10 @@ TEST_P(Columns, WindowsAreTakenAndPutBack) {
         }
       }
       EXPECT_EQ(taken.values(), expected);
+      EXPECT_EQ(put.values(), expected_put);
+      testing::run_on_one_and_three_threads(
+          {}, {&put}, [&](Workers& workers) { put_columns(workers, taken.view(), window, put.view(), true); });
+      for (double& value : expected_put) value *= 2;
       EXPECT_EQ(put.values(), expected_put);
     }
   }

@@ -17,7 +17,7 @@ inline float half_to_float(std::uint16_t half) {
   return std::bit_cast<float>(sign | (wide_exponent << 23) | (fraction << 13));
 }
 
-/// The nearest half, ties to even; what is too large becomes an infinity.
+/// The nearest half, ties to even. A number that is too large becomes an infinity.
 inline std::uint16_t float_to_half(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);

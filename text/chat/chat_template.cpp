@@ -82,12 +82,7 @@ std::string chatml_of(const Tokenizer& tokenizer) {
 std::optional<ChatTemplate> chat_template_of(const Tokenizer& tokenizer) {
   const TokenizerFacts& facts = tokenizer.facts();
   ChatTemplate found;
-  constexpr std::string_view kFolder = "additional_chat_templates/", kEnding = ".jinja";
-  for (const TokenizerFile& file : facts.files) {
-    if (file.name == kChatTemplateFile) found.sources[kDefault] = file.content;
-    if (!file.name.starts_with(kFolder) || !file.name.ends_with(kEnding)) continue;
-    found.sources[file.name.substr(kFolder.size(), file.name.size() - kFolder.size() - kEnding.size())] = file.content;
-  }
+  if (const std::string* own = content_of(facts, kChatTemplateFile)) found.sources[kDefault] = *own;
   const bool of_files = !found.sources.empty();
   for (const char* name : {kSettingsFile, kMapFile}) {
     const std::string* content = content_of(facts, name);

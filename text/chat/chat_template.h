@@ -20,9 +20,8 @@ struct ChatTemplate {
   std::vector<std::string> stops = {};                     // texts of the tokens that may end a turn
 };
 
-/// The template of a tokenizer's files, as transformers looks for it: chat_template.jinja and
-/// additional_chat_templates, else chat_template of tokenizer_config.json, a text or a list of named ones. nullopt:
-/// there is none. Throws UserError if a file can't be read.
+/// The template of a tokenizer's files: chat_template.jinja, else chat_template of tokenizer_config.json, a text or a
+/// list of named ones. nullopt: there is none. Throws UserError if a file can't be read.
 std::optional<ChatTemplate> chat_template_of(const Tokenizer& tokenizer);
 
 /// The text of a template. `named`: "chatml", or a file. ChatML ends a turn by <|im_end|> where the tokenizer has this

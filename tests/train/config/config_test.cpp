@@ -196,6 +196,7 @@ TEST(Config, KeysAreUniqueAndTheirDefaultsAreAccepted) {
 /// A value other than the default, in the form that a flag takes.
 std::string another_value(const ConfigKey& key) {
   if (key.name == "model") return "gpt2-124m";
+  if (key.name == "model.family") return "olmo3";
   if (key.name == "grid") return "x=1,y=1,z=1,data=2";
   if (key.name == "stages") return "2,3";
   if (key.name == "axis-order") return "data,z,x,y";

@@ -431,12 +431,12 @@ TextFiles::TextFiles(std::vector<fs::path> files, TextFileOptions options, CutAf
 bool TextFiles::open_next() {
   if (opened_ == files_.size()) return false;
   const fs::path& path = files_[opened_++];
-  source_ = open_text_file(path, "the text").source;
+  source_ = options_.stream ? options_.stream : open_text_file(path, "the text").source;
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
   before_ += std::exchange(size_, error ? 0 : size);
   read_ = 0;
-  json_ = options_.all_json || is_json_lines(path);
+  json_ = options_.all_json || options_.stream || is_json_lines(path);
   buffer_.clear(), taken_ = 0, line_ = 0;
   file_ended_ = false, begins_ = true;
   return true;

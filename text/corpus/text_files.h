@@ -51,6 +51,7 @@ struct TextFileOptions {
   std::size_t part_bytes = 4U << 20U;        // long texts are cut into about as many
   std::size_t most_uncut_bytes = 1U << 30U;  // of a line of JSON, or a text that can't be cut; packed files hold any
   std::shared_ptr<const ChatRenderer> chat = {};  // writes dialogues as texts; null: they are refused
+  ByteSource stream = {};  // read as JSON lines in place of the content of a single "file", which names it in messages
 };
 
 /// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet", "train.jsonl.gz".

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -39,6 +40,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kStandardInput = "-";
+
 struct TokenizeOptions {
   std::vector<std::string> paths;
   std::string tokenizer;  // a folder or file; empty: bytes
@@ -67,6 +70,11 @@ text::TokenizerPointer tokenizer_of(const TokenizeOptions& options) {
   return text::with_chat_template(tokenizer, options.chat_template);
 }
 
+std::size_t read_standard_input(std::span<char> to) {
+  std::cin.read(to.data(), static_cast<std::streamsize>(to.size()));
+  return static_cast<std::size_t>(std::cin.gcount());
+}
+
 /// The text files of the command line. Files that are neither text nor JSON lines are refused.
 text::TextFiles text_files(const TokenizeOptions& options, text::CutAfter cut_after,
                            std::shared_ptr<const text::ChatRenderer> chat = nullptr) {
@@ -76,6 +84,13 @@ text::TextFiles text_files(const TokenizeOptions& options, text::CutAfter cut_af
   text::TextFileOptions how{.chat = std::move(chat)};
   how.all_json = !options.field.empty();
   if (how.all_json) how.field = options.field;
+  if (std::ranges::find(options.paths, kStandardInput) != options.paths.end()) {
+    if (options.paths.size() > 1) {
+      throw UserError("- and other texts", "standard input alone, or files", "leave - or the files out");
+    }
+    how.stream = read_standard_input;
+    return {{"standard input"}, how, std::move(cut_after)};
+  }
   std::vector<fs::path> files = text::files_of(options.paths);
   for (const fs::path& path : files) {
     std::error_code error;
@@ -216,7 +231,7 @@ int show_record(const TokenizeOptions& options) {
 int show_tokens(const TokenizeOptions& options) {
   const text::TokenizerPointer tokenizer = tokenizer_of(options);
   std::string all = options.text;
-  if (all == "-") all.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  if (all == kStandardInput) all.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
   const std::vector<std::int32_t> ids = tokenizer->encode(
       all,
       {.add_special = true, .special_texts = options.special ? text::SpecialTexts::tokens : text::SpecialTexts::plain});
@@ -305,7 +320,7 @@ void add_input_options(Command& command, TokenizeOptions& options) {
   command.add({.names = "texts",
                .target = &options.paths,
                .help = "text files, JSON lines (*.jsonl), either packed with gzip or Zstandard; folders; patterns such "
-                       "as 'data/*.txt'",
+                       "as 'data/*.txt'; -: JSON lines from standard input",
                .paths = Paths::files});
   command.add(
       path_option("--tokenizer", &options.tokenizer, "PATH", "a tokenizer's file, or a folder with one; empty: bytes"));
@@ -355,7 +370,9 @@ Command describe_tokenize() {
       "Tokenizers are read from tokenizer.json (BPE), tokenizer.model (SentencePiece, or tiktoken's ranks), "
       "tekken.json, vocab.json with merges.txt, *.tiktoken files and GGUF files. Token files have llm.c's format. A "
       "text file is "
-      "one document, and so is each line of JSON lines.";
+      "one document, and so is each line of JSON lines. Parquet and Arrow files, folders of save_to_disk() and data "
+      "sets "
+      "of the Hugging Face Hub are read by python3 -m weft.tokenize, which takes the same options.";
   command.examples = {{"weft tokenize --text \"Hello world\"", "the bytes of a text"},
                       {"weft tokenize --train bpe --vocab 4096 book.txt -o tokenizer.json"},
                       {"weft tokenize --tokenizer tokenizer.json book.txt -o book.bin"},

@@ -19,6 +19,7 @@ using namespace std::string_view_literals;
 constexpr std::size_t kKindBytes = 64 * 1024;
 constexpr std::string_view kUnpack = "unpack it first";
 constexpr std::string_view kWriteText = "write its text to a .txt file, or its token ids to a .bin file";
+constexpr std::string_view kTokenize = "python3 -m weft.tokenize FILE_OR_FOLDER -o tokens.bin";
 
 struct ForeignKind {
   std::string_view name;
@@ -30,10 +31,10 @@ struct ForeignKind {
 constexpr std::array kForeignKinds = {
     ForeignKind{"a NumPy array", "\x93NUMPY"sv, "",
                 "write its ids bare: numpy.load(FILE).astype(\"uint16\").tofile(\"tokens.bin\")"},
-    ForeignKind{"an Arrow file", "ARROW1"sv, "", kWriteText},
-    ForeignKind{"an Arrow file", "", ".arrow", kWriteText},
-    ForeignKind{"a Parquet file", "PAR1"sv, "", kWriteText},
-    ForeignKind{"a Parquet file", "", ".parquet", kWriteText},
+    ForeignKind{"an Arrow file", "ARROW1"sv, "", kTokenize},
+    ForeignKind{"an Arrow file", "", ".arrow", kTokenize},
+    ForeignKind{"a Parquet file", "PAR1"sv, "", kTokenize},
+    ForeignKind{"a Parquet file", "", ".parquet", kTokenize},
     ForeignKind{"an HDF5 file", "\x89HDF\r\n\x1a\n"sv, "", kWriteText},
     ForeignKind{"a pointer of Git LFS", "version https://git-lfs.github.com/spec/"sv, "",
                 "get the file that it stands for: git lfs pull"},
@@ -110,11 +111,14 @@ std::optional<ForeignKind> foreign_kind(const InputFile& file) {
   if (is_utf16(bytes, file.path())) {
     return ForeignKind{"UTF-16", "", "", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > text.txt"};
   }
+  if (file.path().filename() == "dataset_dict.json" || file.path().filename() == "dataset_info.json") {
+    return ForeignKind{"a part of a data set that save_to_disk() wrote", "", "", kTokenize};
+  }
   const auto by_name = std::ranges::find_if(kForeignKinds, [&](const ForeignKind& kind) {
     return !kind.ending.empty() && file.path().extension() == kind.ending;
   });
   if (by_name != kForeignKinds.end()) return *by_name;
-  if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", "", "", kWriteText};
+  if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", "", "", kTokenize};
   if (is_safetensors(bytes))
     return ForeignKind{"a safetensors file", "", "", "give weights as --init-from; data is text or ids"};
   if (is_json(bytes, head.size() == kKindBytes)) return ForeignKind{"a JSON file", "", "", kWriteText};

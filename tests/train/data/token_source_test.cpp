@@ -497,6 +497,7 @@ TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
       {"data.txt", words<std::uint32_t>({0xffffffff, 648, 16, 0, 0}) + text, "an Arrow file"},
       {"rows.parquet", "PAR1" + text, "a Parquet file"},
       {"rows.bin", "PAR1" + text, "a Parquet file"},
+      {"dataset_dict.json", R"({"splits": ["train"]})", "save_to_disk()"},
       {"rows.json", json, "a JSON file"},
       {"rows.jsonl", json + "\n" + json + "\n", "a JSON file"},
       {"rows", json + "\n" + json + "\n", "a JSON file"},

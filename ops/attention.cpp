@@ -103,8 +103,8 @@ Value take_shared_head(Lowering& low, const Value& all) {
 std::vector<LinearOutput> qkv_outputs(const ModelConfig& model, const graph::Grid& grid) {
   const LocalHeads local = local_heads(model, grid);
   const std::int64_t q = local.y_heads * model.head_dim(), kv = 2 * local.y_kv_heads * model.head_dim();
-  if (local.kv_shared) return {{q, true}, {kv, false}};
-  return {{q + kv, true}};
+  if (local.kv_shared) return {{q, Cut::columns}, {kv, Cut::none}};
+  return {{q + kv, Cut::columns}};
 }
 
 Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& sequences, std::int64_t layer) {

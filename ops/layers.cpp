@@ -16,20 +16,27 @@ Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64
   const std::int64_t cols = wte.shard->cols, vocab = wte.shard->rows;
   const bool has_offset = at_position && learned;
 
-  const Value out{low.activation("out", rows, cols), rows, cols};
+  const graph::TensorId all = low.activation("out", rows, cols);
   const auto position = [&] { return low.read(low.named(names::kPosition, DType::i64, {1}, graph::Role::scalar)); };
   low.emit("embedding", graph::EmbeddingForward{rows, cols, vocab, seq_len, learned, has_offset, sharded},
            {{"tokens", graph::read(tokens)},
             {"wte", low.read(low.weight(wte))},
             {"wpe", graph::access_if(learned, [&] { return low.read(low.weight(*wpe)); })},
-            {"out", low.write(out.tensor)},
+            {"out", low.write(all)},
             {"position", graph::access_if(has_offset, position)},
             {"coordinate", graph::access_if(sharded, [&] { return coordinate(low, graph::Axis::y); })}});
   // One rank of y has the row of a token; the others add zero.
-  all_reduce(low, "all_reduce", out.tensor, rows * cols, graph::Channel::y);
+  Value out{all, low.residual_rows(rows), cols};
+  if (low.sequence_parallel()) {
+    out.tensor =
+        reduce_scatter(low, "reduce_scatter", all, {out.rows, cols}, graph::Role::activation, graph::Channel::y);
+  } else {
+    all_reduce(low, "all_reduce", all, rows * cols, graph::Channel::y);
+  }
 
   low.record({&wte, wpe}, [=, &wte, &model](Lowering& l) {
-    const graph::TensorId dout = l.gradient(out);
+    const graph::TensorId own = l.gradient(out);
+    const graph::TensorId dout = l.sequence_parallel() ? all_gather(l, "all_gather_dy", own, graph::Channel::y) : own;
     const auto dwte = l.gradient_slot(wte);
     l.emit("embedding_dw", graph::EmbeddingBackward{rows, cols, vocab, dwte.accumulate, sharded},
            {{"tokens", graph::read(tokens)},
@@ -152,6 +159,10 @@ graph::TensorId used_weight(Lowering& low, const Parameter& weight, std::string_
 Value norm(Lowering& low, Value x, const std::string& name) {
   Parameter& weight = low.parameter(name + ".weight");
   Parameter* bias = low.model().parts().centered() ? &low.parameter(name + ".bias") : nullptr;
+  if (low.sequence_parallel() && low.grid().y > 1) {
+    weight.of_own_rows = true;
+    if (bias != nullptr) bias->of_own_rows = true;
+  }
   if (low.grid().x > 1) return norm_of_parts(low, x, weight, bias);
   return bias == nullptr ? norm_of_whole_rows<false>(low, x, weight, bias)
                          : norm_of_whole_rows<true>(low, x, weight, bias);

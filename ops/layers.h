@@ -6,7 +6,8 @@
 
 namespace weft::ops {
 
-/// tokens: a view of i32 [rows] → [rows, hidden]. With `at_position`, positions begin at the state scalar "position".
+/// tokens: a view of i32 [rows] → [rows, hidden], or with sequence parallelism the rank's rows of it. With
+/// `at_position`, positions begin at the state scalar "position".
 Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64_t seq_len, bool at_position);
 
 /// The model family's norm of x [rows, cols], with the parameters "<name>.weight" and, for LayerNorm, "<name>.bias".

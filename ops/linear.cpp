@@ -21,8 +21,8 @@ struct OutputBlock {
 struct LinearLayout {
   graph::Axis in_axis, out_axis;
   std::int64_t rows = 0, in_cols = 0;    // of an input block
-  std::int64_t in_blocks = 1;            // the number of ranks of out_axis if the input is gathered
-  std::vector<std::int64_t> out_blocks;  // by output: the number of ranks of in_axis if it is scattered
+  std::int64_t in_blocks = 1;            // the number of ranks of out_axis if they cut the input's columns
+  std::vector<std::int64_t> out_blocks;  // by output: the number of ranks of in_axis if they cut its columns
   std::vector<OutputBlock> blocks;
 
   bool single() const { return in_blocks == 1 && blocks.size() == 1; }
@@ -33,7 +33,7 @@ struct LinearLayout {
 };
 
 LinearLayout layout_of(const Lowering& low, const Value& x, const Parameter& weight,
-                       const std::vector<LinearOutput>& outputs, bool gathered_input) {
+                       const std::vector<LinearOutput>& outputs, Cut input) {
   const bool transposed = weight.shard->sharding == Sharding::transposed;
   LinearLayout layout{transposed ? graph::Axis::y : graph::Axis::x,
                       transposed ? graph::Axis::x : graph::Axis::y,
@@ -42,10 +42,11 @@ LinearLayout layout_of(const Lowering& low, const Value& x, const Parameter& wei
                       1,
                       {},
                       {}};
-  if (gathered_input) layout.in_blocks = low.grid().on(layout.out_axis);
+  if (input == Cut::columns) layout.in_blocks = low.grid().on(layout.out_axis);
+  if (input == Cut::rows) layout.rows *= low.grid().on(layout.out_axis);
   std::int64_t row = 0;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const std::int64_t count = outputs[o].scattered ? low.grid().on(layout.in_axis) : 1;
+    const std::int64_t count = outputs[o].cut == Cut::columns ? low.grid().on(layout.in_axis) : 1;
     const std::int64_t cols = outputs[o].features / count;
     layout.out_blocks.push_back(count);
     for (std::int64_t i = 0; i < count; ++i, row += cols) layout.blocks.push_back({o, i, row, cols});
@@ -81,10 +82,10 @@ std::vector<AdapterOutput> output_views(const LinearLayout& layout, const std::v
   return views;
 }
 
-// The input's gradient: for each input block, the sum over output blocks, then over the ranks of out_axis. `dhidden`:
-// of each adapter.
+// The gradient of the input x: for each input block, the sum over output blocks, then over the ranks of out_axis.
+// `dhidden`: of each adapter.
 graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const std::vector<graph::TensorId>& dy,
-                               Parameter& weight, bool gathered_input, const std::vector<Adapter>& adapters,
+                               Parameter& weight, const Value& x, Cut input, const std::vector<Adapter>& adapters,
                                const std::vector<graph::TensorId>& dhidden) {
   const std::int64_t rows = layout.rows, cols = layout.in_cols;
   const graph::TensorId matrix = low.weight(weight);
@@ -104,8 +105,8 @@ graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const 
     }
   }
   const graph::Channel channel = channel_of(layout.out_axis);
-  if (gathered_input)
-    return reduce_scatter(low, "reduce_scatter_dx", dx, {rows, cols}, graph::Role::activation, channel);
+  if (input != Cut::none)
+    return reduce_scatter(low, "reduce_scatter_dx", dx, {x.rows, x.cols}, graph::Role::activation, channel);
   all_reduce(low, "all_reduce_dx", dx, rows * cols, channel);
   return dx;
 }
@@ -137,16 +138,40 @@ void add_weight_gradients(Lowering& low, const LinearLayout& layout, const std::
   }
 }
 
+// The sums of the outputs over the ranks of in_axis: whole on each rank, or its own part.
+std::vector<Value> summed(Lowering& low, const LinearLayout& layout, const std::vector<LinearOutput>& outputs,
+                          const std::vector<graph::TensorId>& partial) {
+  const graph::Channel channel = channel_of(layout.in_axis);
+  std::vector<Value> values;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const std::string suffix = outputs.size() == 1 ? "" : fmt::format(".{}", o);
+    const std::int64_t cols = outputs[o].features / layout.out_blocks[o];
+    Value value{partial[o], layout.rows, cols};
+    if (outputs[o].cut == Cut::rows) value.rows /= low.grid().on(layout.in_axis);
+    if (outputs[o].cut == Cut::none) {
+      all_reduce(low, "all_reduce" + suffix, value.tensor, value.rows * cols, channel);
+    } else {
+      value.tensor = reduce_scatter(low, "reduce_scatter" + suffix, value.tensor, {value.rows, cols},
+                                    graph::Role::activation, channel);
+    }
+    values.push_back(value);
+  }
+  return values;
+}
+
 }  // namespace
 
 std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* bias,
-                          const std::vector<LinearOutput>& outputs, bool gathered_input) {
-  const LinearLayout layout = layout_of(low, x, weight, outputs, gathered_input);
-  const std::int64_t rows = x.rows;
+                          const std::vector<LinearOutput>& outputs, Cut input_cut) {
+  const LinearLayout layout = layout_of(low, x, weight, outputs, input_cut);
+  const std::int64_t rows = layout.rows;
   const graph::Channel reduce_channel = channel_of(layout.in_axis);
   const bool reduces = low.grid().on(layout.in_axis) > 1;
-  const graph::TensorId input =
-      gathered_input ? all_gather(low, "all_gather_x", x.tensor, channel_of(layout.out_axis)) : x.tensor;
+  const auto whole_input = [=](Lowering& l) {
+    return input_cut == Cut::none ? x.tensor : all_gather(l, "all_gather_x", x.tensor, channel_of(layout.out_axis));
+  };
+  const graph::TensorId input = whole_input(low);
+  const bool gathers_again = low.sequence_parallel() && !low.recomputing();
   const graph::TensorId matrix = low.weight(weight);
 
   std::vector<graph::TensorId> partial;
@@ -183,43 +208,35 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
     trained.insert(trained.end(), {adapter.a, adapter.b});
     hidden.push_back(add_adapter(low, adapter, input_views(layout, input), output_views(layout, partial)));
   }
-  std::vector<Value> values;
-  for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const std::string suffix = outputs.size() == 1 ? "" : fmt::format(".{}", o);
-    const std::int64_t cols = outputs[o].features / layout.out_blocks[o];
-    graph::TensorId out = partial[o];
-    if (outputs[o].scattered) {
-      out = reduce_scatter(low, "reduce_scatter" + suffix, out, {rows, cols}, graph::Role::activation, reduce_channel);
-    } else {
-      all_reduce(low, "all_reduce" + suffix, out, rows * cols, reduce_channel);
-    }
-    values.push_back({out, rows, cols});
-  }
+  const std::vector<Value> values = summed(low, layout, outputs, partial);
 
   low.record(trained, [=, &weight](Lowering& l) {
     std::vector<graph::TensorId> dy;
     for (std::size_t o = 0; o < values.size(); ++o) {
       const std::string suffix = values.size() == 1 ? "" : fmt::format(".{}", o);
       const graph::TensorId gradient = l.gradient(values[o]);
-      dy.push_back(outputs[o].scattered ? all_gather(l, "all_gather_dy" + suffix, gradient, reduce_channel) : gradient);
+      dy.push_back(outputs[o].cut == Cut::none ? gradient
+                                               : all_gather(l, "all_gather_dy" + suffix, gradient, reduce_channel));
     }
+    // Before the product that the rest of the backward pass waits for, so that the gather can hide beside it.
+    const graph::TensorId again = gathers_again ? whole_input(l) : input;
     std::vector<graph::TensorId> dhidden;
     dhidden.reserve(adapters.size());
     for (const Adapter& adapter : adapters) {
       dhidden.push_back(adapter_gradient(l, adapter, output_views(layout, dy)));
     }
-    l.add_gradient(x, input_gradient(l, layout, dy, weight, gathered_input, adapters, dhidden));
+    l.add_gradient(x, input_gradient(l, layout, dy, weight, x, input_cut, adapters, dhidden));
     for (std::size_t i = 0; i < adapters.size(); ++i) {
-      add_adapter_weight_gradients(l, adapters[i], hidden[i], dhidden[i], input_views(layout, input),
+      add_adapter_weight_gradients(l, adapters[i], hidden[i], dhidden[i], input_views(layout, again),
                                    output_views(layout, dy));
     }
-    add_weight_gradients(l, layout, dy, input, weight, bias);
+    add_weight_gradients(l, layout, dy, again, weight, bias);
   });
   return values;
 }
 
 Value linear(Lowering& low, Value x, Parameter& weight, Parameter* bias) {
-  return linear(low, x, weight, bias, {{weight.shard->rows, false}}).front();
+  return linear(low, x, weight, bias, {{weight.shard->rows}}).front();
 }
 
 }  // namespace weft::ops

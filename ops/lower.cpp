@@ -34,9 +34,17 @@ Parameter* bias_of(Lowering& low, bool has_bias, const std::string& parameter) {
   return has_bias ? &low.parameter(parameter + ".bias") : nullptr;
 }
 
+// How ranks share what lies between two products, but for attention's heads.
+Cut between_products(const Lowering& low) {
+  return low.sequence_parallel() ? Cut::rows : Cut::none;
+}
+
 Value mlp_linear(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
   auto scope = low.enter(scope_name);
-  return linear(low, x, low.parameter(parameter + ".weight"), bias_of(low, low.model().has_mlp_bias(), parameter));
+  Parameter& weight = low.parameter(parameter + ".weight");
+  const Cut cut = between_products(low);
+  return linear(low, x, weight, bias_of(low, low.model().has_mlp_bias(), parameter), {{weight.shard->rows, cut}}, cut)
+      .front();
 }
 
 Value named_norm(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
@@ -65,14 +73,15 @@ Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t 
     {
       auto scope_qkv = low.enter("qkv");
       qkv = linear(low, to_attention, low.parameter(name + "attn.qkv.weight"),
-                   bias_of(low, low.model().has_qkv_bias(), name + "attn.qkv"), qkv_outputs(low.model(), low.grid()));
+                   bias_of(low, low.model().has_qkv_bias(), name + "attn.qkv"), qkv_outputs(low.model(), low.grid()),
+                   between_products(low));
     }
     branch = attention(low, qkv, options.sequences, layer);
     {
       auto scope_out = low.enter("out");
       Parameter& weight = low.parameter(name + "attn.out.weight");
       Parameter* bias = bias_of(low, low.model().has_out_bias(), name + "attn.out");
-      branch = linear(low, branch, weight, bias, {{weight.shard->rows, false}}, true).front();
+      branch = linear(low, branch, weight, bias, {{weight.shard->rows, between_products(low)}}, Cut::columns).front();
     }
     branch = branch_output(low, branch, "post_norm1", name + "post_norm1");
     x = add_residual(low, x, branch, site(options, 2 * layer + 1));
@@ -117,11 +126,13 @@ void receive(Lowering& low, graph::Channel channel, std::int64_t message, graph:
            {{"buffer", graph::write(low.elements(tensor, 0, count))}});
 }
 
-/// Receives a stage's input [rows, hidden/x] from the ranks of the stage before. Its adjoint sends the gradient back.
+/// Receives a stage's input [rows, hidden/x], or the rank's rows of it, from the ranks of the stage before. Its adjoint
+/// sends the gradient back.
 Value receive_input(Lowering& low, std::int64_t stage, std::int64_t rows) {
   auto scope = low.enter(fmt::format("S{}", stage));
   const std::int64_t cols = low.model().hidden / low.grid().x;
-  const Value input{low.activation("input", rows, cols), rows, cols};
+  const std::int64_t own = low.residual_rows(rows);
+  const Value input{low.activation("input", own, cols), own, cols};
   receive(low, forward_channel(low.layout(), stage), message_number(low, stage, Pass::forward), input.tensor);
   low.record({}, [=](Lowering& l) {
     send(l, backward_channel(l.layout(), stage), message_number(l, stage, Pass::backward), l.gradient(input));
@@ -179,7 +190,8 @@ std::optional<Value> transformer(Lowering& low, graph::View tokens, std::int64_t
 Value language_model_head(Lowering& low, Value hidden) {
   auto stage_scope = low.enter_stage(low.layout().stages() - 1);
   auto scope = low.enter("head");
-  return linear(low, hidden, low.head_weight(), nullptr);
+  Parameter& weight = low.head_weight();
+  return linear(low, hidden, weight, nullptr, {{weight.shard->rows}}, between_products(low)).front();
 }
 
 // Hidden states → fp32 logits of the row at "position".
@@ -246,8 +258,14 @@ std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const gr
           pair(at.x, grid.x, pair(at.y, grid.y, pair(at.z, grid.z, at.data)))};
 }
 
+std::int64_t first_row(const StepConfig& step, const graph::Coordinates& at) {
+  const std::int64_t rows = step.micro_batch * step.seq_len;
+  const std::int64_t cut = step.sequence_parallel ? at.y * (rows / step.grid.y) : 0;
+  return graph::batch_rank(step.grid, at) * step.micro_batches * rows + cut;
+}
+
 std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step, std::int64_t pipe) {
-  Lowering low(model, step.dtype, step.grid, step.reshard_after_forward, {step.pipeline, pipe});
+  Lowering low(model, step.dtype, step.grid, step.reshard_after_forward, {step.pipeline, pipe}, step.sequence_parallel);
   const std::int64_t rows = step.micro_batch * step.seq_len;
   const graph::TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, graph::Role::input);
   const graph::TensorId targets =

@@ -56,6 +56,11 @@ struct StepConfig {
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
   bool zero1 = false;                  // optimizer state is sharded over data too
   GradientReduction gradient_reduction = GradientReduction::step;
+  /// The residual stream, norms and dropout of a micro-batch are cut by rows over y, and the MLP's activation over x,
+  /// so that each axis divides all that the backward pass keeps (Korthikanti et al., arXiv 2205.05198). Sums of a
+  /// product's results are reduce-scattered in place of all-reduced, and the next product's input is all-gathered. y
+  /// and x divide the rows of a micro-batch. Only the training step does so.
+  bool sequence_parallel = false;
   float dropout = 0.0F;
   bool document_mask = false;  // tokens attend within their document
   float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
@@ -73,6 +78,9 @@ enum class CoordinateIndex : std::uint8_t { x, y, z, data, xy, y_data, yz_data, 
 /// The values of "coordinates" for a rank; its last is there only with norms of Q and K. A program has that state if
 /// x·y·z > 1 or with ZeRO-1.
 std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at);
+
+/// The third number of "random" on a rank: the row of the step's batch with which its residual stream begins.
+std::int64_t first_row(const StepConfig& step, const graph::Coordinates& at);
 
 /// Forward, backward and update of one step. The ranks of one pipeline coordinate have the same graph and differ only
 /// in their state; `pipe` is that coordinate. State:

@@ -9,11 +9,13 @@
 
 namespace weft::ops {
 
-Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& grid, bool reshard, PipelinePart part)
+Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& grid, bool reshard, PipelinePart part,
+                   bool sequence_parallel)
     : model_(model),
       dtype_(dtype),
       grid_(grid),
       reshard_(reshard),
+      sequence_parallel_(sequence_parallel),
       part_(std::move(part)),
       specs_(model_parameters(model)),
       shards_(shards_of_stage(model, part_.layout,

@@ -47,6 +47,7 @@ struct Parameter {
   std::string gathered_for;
   std::vector<AdapterMatrices> adapters;  // of the matrix
   Parameter* embedding = nullptr;  // of a tied head with a gradient of its own: the token embedding, whose tensor it is
+  bool of_own_rows = false;        // its gradient counts the rank's own rows, so it is summed over y too
 };
 
 /// Emits tasks under a hierarchical name and records their adjoints.
@@ -63,13 +64,19 @@ class Lowering {
   using Adjoint = std::function<void(Lowering&)>;
 
   /// `reshard`: weights gathered over z in the forward pass are gathered again for the backward pass.
+  /// `sequence_parallel`: see StepConfig.
   Lowering(const ModelConfig& model, DType dtype, const graph::Grid& grid = {}, bool reshard = false,
-           PipelinePart part = {});
+           PipelinePart part = {}, bool sequence_parallel = false);
   ~Lowering();
 
   const ModelConfig& model() const { return model_; }
   DType dtype() const { return dtype_; }
   const graph::Grid& grid() const { return grid_; }
+  bool sequence_parallel() const { return sequence_parallel_; }
+  /// Whether tasks are emitted again for the backward pass, which then follows at once.
+  bool recomputing() const { return recomputing_; }
+  /// Of `rows` rows of the residual stream, the number that a rank has.
+  std::int64_t residual_rows(std::int64_t rows) const { return sequence_parallel_ ? rows / grid_.y : rows; }
   const PipelineLayout& layout() const { return part_.layout; }
   bool has_stage(std::int64_t stage) const { return part_.layout.rank_of(stage) == part_.pipe; }
   std::int64_t pipe() const { return part_.pipe; }
@@ -192,7 +199,7 @@ class Lowering {
   const ModelConfig model_;
   const DType dtype_;
   const graph::Grid grid_;
-  const bool reshard_;
+  const bool reshard_, sequence_parallel_;
   const PipelinePart part_;
   std::vector<ParameterSpec> specs_;
   std::vector<ParameterShard> shards_;

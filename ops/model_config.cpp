@@ -92,6 +92,7 @@ const std::vector<ModelConfig>& table() {
       llama("llama-3b", {28, 24, 8, 3072, 8192, 128256, 131072, true, 5e5F, 32.0F}),
       llama("llama-7b", {32, 32, 32, 4096, 11008, 32000, 4096, false, 1e4F, 1.0F}),
       llama("llama-8b", {32, 32, 8, 4096, 14336, 128256, 131072, false, 5e5F, 8.0F}),
+      llama("llama-70b", {80, 64, 8, 8192, 28672, 128256, 131072, false, 5e5F, 8.0F}),
       llama("llama-405b", {126, 128, 8, 16384, 53248, 128256, 131072, false, 5e5F, 8.0F}),
   };
   return models;
@@ -333,18 +334,6 @@ std::int64_t ModelConfig::parameters() const {
 
 std::int64_t ModelConfig::adapter_parameters() const {
   return elements_of(*this, true);
-}
-
-double ModelConfig::train_flops_per_token(std::int64_t seq_len) const {
-  std::int64_t windowed = 0;
-  for (std::int64_t layer = 0; layer < layers && window < seq_len; ++layer) windowed += window_of(layer) > 0 ? 1 : 0;
-  const double all = 6.0 * static_cast<double>(layers - windowed) * static_cast<double>(query_cols() * seq_len);
-  // Of seq_len queries the first ones see a growing triangle of keys, the others a whole window.
-  const auto w = static_cast<double>(window), seq = static_cast<double>(seq_len);
-  const double keys = windowed == 0 ? 0.0 : w * (2.0 * seq - w) / seq;  // seq_len without a window
-  const double weights =
-      (lora.used() ? 4.0 : 6.0) * static_cast<double>(parameters()) + 6.0 * static_cast<double>(adapter_parameters());
-  return weights + all + 6.0 * static_cast<double>(windowed * query_cols()) * keys;
 }
 
 float ModelConfig::embedding_scale() const {

@@ -75,11 +75,6 @@ struct ModelConfig {
   std::int64_t parameters() const;
   /// Number of the adapters' parameters.
   std::int64_t adapter_parameters() const;
-  /// Floating-point operations of one training token (forward and backward): 6N + 6·layers·query_cols·seq_len, where N
-  /// includes positions and attention counts its causal half (llm.c's formula). A layer with a window counts the keys
-  /// that its queries see. With adapters: 4N, because frozen weights need no gradient, and 6 for each of the adapters'
-  /// parameters.
-  double train_flops_per_token(std::int64_t seq_len) const;
 };
 
 /// A member that only some families have: those whose rows name the key, which stands below "model.".

@@ -111,7 +111,8 @@ std::optional<graph::Axis> adapter_sum(Sharding sharding) {
   }
 }
 
-// Sums a gradient over z, unless each micro-batch was (`shard_sum`), and over data.
+// Sums a gradient over z, unless each micro-batch was (`shard_sum`), and over data; over x or y, too, where ranks have
+// different parts of it.
 ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& parameter,
                        std::optional<graph::TensorId> shard_sum = {}) {
   const ParameterShard& shard = *parameter.shard;
@@ -120,7 +121,7 @@ ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& paramet
   const std::int64_t kept = shard.end - shard.begin;
   const bool over_z = grid.z > 1 && !shard_sum;
   const bool cut_by_data = step.zero1 && zero1_cuts(shard, grid);
-  const std::optional<graph::Axis> axis = adapter_sum(shard.sharding);
+  const std::optional<graph::Axis> axis = parameter.of_own_rows ? graph::Axis::y : adapter_sum(shard.sharding);
   const bool travels = over_z || grid.data > 1 || (axis && grid.on(*axis) > 1);
   const bool narrow = travels && step.reduce_dtype == DType::bf16;
   const std::string suffix = shard_sum ? "_data" : "";

@@ -31,9 +31,10 @@ struct Cell {
 
   Cell() = default;
   Cell(std::string text, JsonValue value) : csv(std::move(text)), json(std::move(value)) {}
-  /// All digits that a number needs to be read back.
+  /// All digits that a number needs to be read back; a zero without a sign, which says nothing.
   template <class T>
-  requires std::is_arithmetic_v<T> Cell(T value) : Cell(fmt::format("{}", value), value) {}
+  requires std::is_arithmetic_v<T> Cell(T value)
+      : Cell(fmt::format("{}", value == T() ? T() : value), value == T() ? T() : value) {}
   /// None is no value.
   template <class T>
   Cell(const std::optional<T>& value) : Cell(value ? Cell(*value) : Cell()) {}

@@ -260,6 +260,8 @@ StyledText described(const Comparison& comparison, std::optional<std::size_t> wi
     if (const std::string rewrites = report.rewrites_for_memory(); !rewrites.empty()) {
       text.add(prose(fmt::format("{} rewrites the graph to fit the memory: {}\n", report.policy.name, rewrites)));
     }
+    if (const std::string_view proof = to_string(report.proof()); !proof.empty())
+      text.add(prose(fmt::format("{}: {}\n", report.policy.name, proof)));
     if (const std::string order = report.order_for_memory(); !order.empty()) {
       text.add(prose(fmt::format("{}: its own order takes too much memory; the figures are of another order: {}\n",
                                  report.policy.name, order)));
@@ -332,6 +334,7 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
     if (const std::string order = r.order_for_memory(); !order.empty()) entry.add("order_for_memory", order);
     if (const std::string rewrites = r.rewrites_for_memory(); !rewrites.empty())
       entry.add("rewrites_for_memory", rewrites);
+    if (const std::string_view proof = to_string(r.proof()); !proof.empty()) entry.add("proof", proof);
     entry.add("step_ms", in_ms(r.step_ns())).add("gap", r.gap()).add("bounds_ms", bounds_json(r.bounds, 1e-6));
     if (serial != nullptr) {
       const double serial_ns = serial->report.step_ns();

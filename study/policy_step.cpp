@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/timeline.h"
+#include "train/run/model_speed.h"
 
 namespace weft::study {
 namespace {
@@ -38,16 +39,6 @@ double most(std::span<const simulate::ClassTimes> times, double simulate::ClassT
   return most;
 }
 
-double tokens_per_second(const train::RunConfig& config, double step_ns) {
-  return static_cast<double>(config.global_batch * config.seq_len) / (step_ns * 1e-9);
-}
-
-double model_flops_share(const train::RunConfig& config, std::int64_t ranks, const cost::Machine& machine,
-                         double step_ns) {
-  return config.model.train_flops_per_token(config.seq_len) * tokens_per_second(config, step_ns) /
-         static_cast<double>(ranks) / machine.flops(config.dtype);
-}
-
 void expect_noise(double noise, std::int64_t seeds) {
   if (seeds <= 1 || noise != 0) return;
   throw UserError(fmt::format("--seeds {} without noise", seeds), "noise, without which all seeds give the same times",
@@ -55,7 +46,7 @@ void expect_noise(double noise, std::int64_t seeds) {
 }
 
 double PolicyStep::tokens_per_second() const {
-  return run ? study::tokens_per_second(run->config, report.step_ns()) : 0;
+  return run ? train::tokens_per_second(run->config, report.step_ns()) : 0;
 }
 
 JsonObject bounds_json(const simulate::Bounds& bounds, double scale) {

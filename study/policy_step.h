@@ -51,13 +51,6 @@ inline double in_seconds(double ns) {
 /// Of the class that has most.
 double most(std::span<const simulate::ClassTimes> times, double simulate::ClassTimes::*which);
 
-double tokens_per_second(const train::RunConfig& config, double step_ns);
-
-/// Model FLOPs utilization: the model's arithmetic, recomputation not counted, as a share of the rate that the
-/// machine's products reach.
-double model_flops_share(const train::RunConfig& config, std::int64_t ranks, const cost::Machine& machine,
-                         double step_ns);
-
 /// Throws UserError if several seeds are to be drawn of no noise.
 void expect_noise(double noise, std::int64_t seeds);
 

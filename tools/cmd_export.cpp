@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "inspect/formats/chakra.h"
 #include "runtime/simulate/report.h"
+#include "text/chat/chat_template.h"
 #include "text/tokenizer.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
@@ -189,7 +190,7 @@ int export_model(const ExportOptions& options) {
                                                options.base.empty() ? model.checkpoint->base : options.base, array_of)
                          : train::save_weights(temporary, model.model, saved, exported.shard_bytes, ends, array_of);
     if (!tokenizer || text::has_tokenizer(folder)) return;  // a tokenizer that is there stays
-    for (const text::TokenizerFile& file : tokenizer->facts().files) {
+    for (const text::TokenizerFile& file : text::files_to_export(*tokenizer)) {
       std::error_code error;
       if (fs::exists(folder / file.name, error)) continue;
       exported.files.emplace(file.name, write_durable(temporary / file.name, file.content));

@@ -42,6 +42,7 @@ struct GridRow {
   std::int64_t attention = 0;             // estimated workspace on a GPU
   std::map<graph::Channel, double> sent;  // bytes a step
   std::string summation_note = {};        // see train::summation_note()
+  std::string summation_axes = {};        // that have such grids above 1: "y and z"
   std::string rewrites_for_memory = {};   // see plan::rewrites_for_memory()
 
   std::int64_t total() const { return memory.total() + attention; }
@@ -77,6 +78,10 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
   const plan::Plan& plan = *std::ranges::max_element(
       plans, {}, [&](const plan::Plan& each) { return plan::memory_report(each).total() + attention(each); });
   row.summation_note = train::summation_note(config);
+  if (train::sums_norms_over_y(config)) row.summation_axes = "y";
+  if (train::step_config(config).scatters_each_micro_batch()) {
+    row.summation_axes += row.summation_axes.empty() ? "z" : " and z";
+  }
   row.rewrites_for_memory = plan::rewrites_for_memory(plan);
   row.memory = plan::memory_report(plan);
   row.attention = attention(plan);
@@ -216,8 +221,11 @@ int compare(const MemoryOptions& options) {
     text.add(fmt::format("{}: rewrites chosen to fit the memory: {}\n", graph::to_string(row.grid),
                          row.rewrites_for_memory));
   }
-  const auto marked = std::ranges::find_if(rows, [](const GridRow& row) { return !row.summation_note.empty(); });
-  if (marked != rows.end()) text.add(fmt::format("Of grids with z above 1: {}.\n", marked->summation_note));
+  std::map<std::string, std::string> notes;
+  for (const GridRow& row : rows) {
+    if (!row.summation_note.empty()) notes.emplace(row.summation_axes, row.summation_note);
+  }
+  for (const auto& [axes, note] : notes) text.add(fmt::format("Of grids with {} above 1: {}.\n", axes, note));
   if (rows.size() < found)
     text.add(fmt::format("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size()));
   return print_result(options.json, JsonObject().add("grids", to_json(rows)).add("grids_found", found), text);

@@ -17,6 +17,7 @@
 #include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/formats/chrome_trace.h"
+#include "ops/model_flops.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/certify/window_bounds.h"
@@ -25,6 +26,7 @@
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
 #include "tools/input/step_input.h"
+#include "train/run/model_speed.h"
 
 namespace weft::tools {
 namespace {
@@ -79,6 +81,8 @@ std::string order_text(const simulate::Report& planned) {
     text += fmt::format("messages      {}, chosen by {}\n", planned.first().messages, planned.policy.name);
   if (const std::string rewrites = planned.rewrites_for_memory(); !rewrites.empty())
     text += fmt::format("rewrites      {}, chosen by {} to fit the memory\n", rewrites, planned.policy.name);
+  if (const std::string_view proof = to_string(planned.proof()); !proof.empty())
+    text += fmt::format("proof         {}\n", proof);
   return text;
 }
 
@@ -120,16 +124,15 @@ JsonObject channels_of(const simulate::Report& planned) {
   return channels;
 }
 
-/// Of the model's arithmetic (recompute isn't counted), by device.
+/// A second, by device.
 double flops_a_device(const study::PolicyStep& step) {
   const train::RunConfig& config = step.run->config;
-  return config.model.train_flops_per_token(config.seq_len) *
-         static_cast<double>(config.global_batch * config.seq_len) / study::in_seconds(step.report.step_ns()) /
-         static_cast<double>(config.grid.ranks());
+  return train::model_flops_per_second(config, step.report.step_ns()) / static_cast<double>(config.grid.ranks());
 }
 
 double flops_share(const study::PolicyStep& step) {
-  return flops_a_device(step) / step.problem.machine.flops(step.run->config.dtype);
+  const train::RunConfig& config = step.run->config;
+  return train::model_flops_share(config, config.grid.ranks(), step.problem.machine, step.report.step_ns());
 }
 
 /// The first lines: what was simulated, and how long it takes.
@@ -156,7 +159,7 @@ std::string head_of(const study::PolicyStep& step, const OpenInput* open) {
   return text +
          fmt::format("\nstep          {}, {} tokens/s\n", format_time(planned.step_ns()),
                      human_count(step.tokens_per_second())) +
-         fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach\n",
+         fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach (MFU)\n",
                      human_count(flops_a_device(step)), 100 * flops_share(step));
 }
 
@@ -203,6 +206,7 @@ JsonObject json_of(const study::PolicyStep& step, const OpenInput* open, const s
     json.add("tokens_per_second", step.tokens_per_second())
         .add("flops_per_device", flops_a_device(step))
         .add("flops_share", flops_share(step))
+        .add("flops_counted", ops::kCountedFlops)
         .add("fits", fits(step))
         .add("messages", planned.first().messages)
         .add("rewrites_for_memory", planned.rewrites_for_memory())
@@ -215,6 +219,7 @@ JsonObject json_of(const study::PolicyStep& step, const OpenInput* open, const s
       .add("events", planned.simulation.events)
       .add("step_seconds", study::in_seconds(planned.step_ns()))
       .add("memory_bytes", planned.memory_bytes())
+      .add("proof", to_string(planned.proof()))
       .add("order_for_memory", planned.order_for_memory());
   add_times(json, planned);
   if (step.has_stages()) study::add_stages(json, step);
@@ -289,6 +294,7 @@ Command describe_simulate() {
   command.add(svg_option(options->svg, "draw the last step's timeline"));
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
   const ConfigOptions config(command);
+  command.description = ops::kMfuHelp;
   command.examples = {{"weft simulate --model gpt2-124m --ranks 2"},
                       {"weft simulate --model gpt-80b --machine frontier --grid x=4,z=8,data=256 --dtype bf16 "
                        "--recompute block --global-batch 8192 --micro-batch 1 -o step.json"},

@@ -12,6 +12,7 @@
 #include "runtime/plan/trace.h"
 #include "text/tokenizer.h"
 #include "train/generator.h"
+#include "train/run/model_speed.h"
 #include "train/run/run_files.h"
 #include "train/training_checkpoints.h"
 
@@ -22,7 +23,6 @@ StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, doubl
   const RunConfig& config = setup.config();
   const auto metrics = program.state().get<float>(ops::names::kMetrics);
   const plan::StepTrace& trace = program.last_trace("train");
-  const auto tokens = static_cast<double>(config.global_batch * config.seq_len);
   StepMetrics result;
   result.step = step;
   result.wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -31,12 +31,12 @@ StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, doubl
   result.loss = without_nan_sign(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
   result.grad_norm = without_nan_sign(metrics[3]);
   result.lr = lr;
-  result.step_ms = static_cast<double>(program.last_step_ns("train")) * 1e-6;
-  result.tokens_per_s = tokens / result.step_ms * 1e3;
-  result.model_tflops = config.model.train_flops_per_token(config.seq_len) * result.tokens_per_s * 1e-12;
+  const auto step_ns = static_cast<double>(program.last_step_ns("train"));
+  result.step_ms = step_ns * 1e-6;
+  result.tokens_per_s = tokens_per_second(config, step_ns);
+  result.model_tflops = model_flops_per_second(config, step_ns) * 1e-12;
   if (setup.run.machine != nullptr) {
-    const double peak = static_cast<double>(config.grid.ranks()) * setup.run.machine->flops(config.dtype);
-    result.mfu = result.model_tflops * 1e12 / peak;
+    result.mfu = model_flops_share(config, config.grid.ranks(), *setup.run.machine, step_ns);
   }
   result.exposed_comm_ms = static_cast<double>(plan::summarize(program.plan("train"), trace).exposed) * 1e-6;
   result.peak_memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());

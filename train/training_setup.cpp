@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status_line.h"
 #include "kernels/cpu/isa/kernel_choice.h"
+#include "ops/model_flops.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/execute/device/devices.h"
 #include "train/checkpoint/adapter_file.h"
@@ -221,7 +222,7 @@ std::string choose_held_out(TrainingSetup& setup) {
   config.eval_sequences = 0;
   // What takes less than a minute at a Gflop/s isn't timed.
   constexpr double kQuick = 60e9, kStep = 3;
-  const double flops = config.model.train_flops_per_token(config.seq_len) / kStep;
+  const double flops = ops::train_flops_per_token(config.model, config.seq_len) / kStep;
   const BatchShare share = share_of(config, setup.at);
   const std::int64_t a_batch = share.ranks * share.micro_batch, all = a_batch * setup.held_out->size();
   if (flops * static_cast<double>(setup.held_out->targets()) < kQuick || setup.held_out->size() < 2) return "";

@@ -34,7 +34,7 @@ class Refused(Exception):
     """What a person has to change: found, expected, fix."""
 
     def __init__(self, found: str, expected: str, fix: str):
-        super().__init__(f"error: {found}; expected {expected}\n  fix: {fix}")
+        super().__init__(f"weft.tokenize: error: {found}; expected {expected}\n  fix: {fix}")
 
 
 def arrow() -> Any:

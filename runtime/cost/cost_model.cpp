@@ -151,8 +151,9 @@ class AnalyticCosts final : public CostModel {
   double started_seconds(const graph::Operation& operation, const graph::Work& work, DType dtype) const {
     const ArithmeticTime arithmetic = rates_.arithmetic(operation, work.flops, dtype);
     // A measurement holds the time for bytes already, from whichever memory they came.
-    return arithmetic.at_point ? arithmetic.seconds
-                               : std::max(arithmetic.seconds, work.bytes / machine_.memory_bandwidth);
+    return arithmetic.at_point
+               ? arithmetic.seconds
+               : std::max(arithmetic.seconds, work.bytes / (machine_.memory_bandwidth * machine_.memory_efficiency));
   }
 
   std::string source() const override { return "machine " + machine_.name; }
@@ -173,7 +174,9 @@ graph::Operation operation_of(const CalibrationPoint& point) {
   return graph::Gemm{point.m, point.n, point.k};
 }
 
-double started_seconds(const Machine& machine, const graph::Operation& operation, DType dtype) {
+/// Of a computation that was measured by itself, where nothing wears its rate down.
+double started_seconds(Machine machine, const graph::Operation& operation, DType dtype) {
+  machine.sustained = 1;
   const graph::Work work = graph::work_of(operation, to_double(static_cast<std::int64_t>(size_of(dtype))));
   return AnalyticCosts(machine, graph::Grid()).started_seconds(operation, work, dtype);
 }
@@ -212,9 +215,26 @@ void place_one_group(std::int64_t a_node, const graph::Grid& grid, graph::Channe
   for (const auto& [node, count] : members) span.per_node = std::max(span.per_node, count);
 }
 
+/// Where blocks of groups and whole nodes divide each other, as on most grids. False: they don't.
+bool place_dividing_groups(std::int64_t a_node, std::int64_t ranks, GroupSpan& span) {
+  const std::int64_t stride = span.stride, block = stride * span.ranks;
+  if (ranks % a_node != 0) return false;
+  if (a_node % block == 0) {
+    span.nodes = 1, span.per_node = span.ranks, span.sharing = a_node / span.ranks;
+  } else if (stride % a_node == 0) {
+    span.nodes = span.ranks, span.per_node = 1, span.sharing = a_node;
+  } else if (a_node % stride == 0 && block % a_node == 0) {
+    span.nodes = block / a_node, span.per_node = a_node / stride, span.sharing = stride;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 /// A group's members are `stride` ranks apart, and `stride` groups lie side by side in a block of ranks. Blocks and
 /// nodes begin together after `period` ranks, from where on everything repeats.
 void place_regular_groups(std::int64_t a_node, std::int64_t ranks, GroupSpan& span) {
+  if (place_dividing_groups(a_node, ranks, span)) return;
   const std::int64_t stride = span.stride, block = stride * span.ranks;
   const std::int64_t period = std::min(ranks, std::lcm(block, a_node));
   for (std::int64_t base = 0; base < period; ++base) {
@@ -326,7 +346,7 @@ double predicted_seconds(const Machine& machine, const GemmPoint& point) {
 }
 
 double predicted_seconds(const Machine& machine, const AttentionPoint& point) {
-  return started_seconds(machine, operation_of(point), point.dtype);
+  return started_seconds(with_attention_of(machine, point.library), operation_of(point), point.dtype);
 }
 
 std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid) {

@@ -13,6 +13,8 @@
 namespace weft::cost {
 namespace fs = std::filesystem;
 
+constexpr std::string_view kKept = "overlap/";  // machines of OverlapBench, which stay as they are
+
 double Machine::congestion_of(std::int64_t nodes) const {
   Congestion before{1, 1.0};
   for (const Congestion& point : congestion) {
@@ -25,6 +27,14 @@ double Machine::congestion_of(std::int64_t nodes) const {
     before = point;
   }
   return before.factor;
+}
+
+Machine with_attention_of(Machine machine, std::string_view library) {
+  const auto is_its = [&](const AttentionPoint& point) { return point.library == library; };
+  if (library.empty() || std::ranges::none_of(machine.attention, is_its)) return machine;
+  std::erase_if(machine.attention, [&](const AttentionPoint& point) { return !is_its(point); });
+  for (AttentionPoint& point : machine.attention) point.library.clear();
+  return machine;
 }
 
 std::vector<fs::path> machine_folders() {
@@ -43,6 +53,11 @@ std::vector<fs::path> machine_folders() {
 }
 
 Machine find_machine(const std::string& name_or_path, const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    const fs::path kept = folder / (name_or_path + ".toml");
+    if (name_or_path.starts_with(kKept) && fs::is_regular_file(kept, error)) return load_machine(kept.string());
+  }
   const bool path = name_or_path.ends_with(".toml") || name_or_path.find('/') != std::string::npos;
   if (path) return load_machine(name_or_path);
   std::vector<std::string> names;

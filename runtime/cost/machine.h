@@ -66,6 +66,7 @@ struct GemmPoint {
 
 /// A measured causal attention, without the start of its task.
 struct AttentionPoint {
+  std::string library = {};  // whose kernels were measured; "": those that a step on this machine calls
   bool backward = false;
   std::int64_t batch = 0, heads = 0, seq = 0, head_dim = 0;  // as in graph::AttentionForward; heads of the queries
   DType dtype = DType::f32;
@@ -98,7 +99,12 @@ struct Machine {
   double flops_bf16 = 100e9;
   double efficiency = 1;           // share of that rate which computations reach that no point covers, up to 1
   double gemm_half = 0;            // min(m, n, k) at which a product reaches half of that rate; 0: always the full rate
+  double processors = 0;           // that compute tiles of a product side by side; 0: gemm_half counts instead
+  double tile_half = 0;            // side of a product's tile at which a processor reaches half of its rate
+  double product_start = 0;        // seconds of a product before and after its tiles
+  double sustained = 1;            // share of the rates of measured products that a whole step keeps up, up to 1
   double memory_bandwidth = 15e9;  // bytes a second
+  double memory_efficiency = 1;    // share of it that kernels reach, up to 1
   double memory_bytes = 16e9;      // of a device
   double task_overhead = 1e-6;     // seconds to start a task
   double cores = 2;                // cores that a rank's computations and its transport share
@@ -124,6 +130,9 @@ struct Machine {
   double congestion_of(std::int64_t nodes) const;
 };
 
+/// The machine with the attention of a library in place of its own points; the same machine if it has no such points.
+Machine with_attention_of(Machine machine, std::string_view library);
+
 /// Reads a machine from TOML (docs/machines.md). Throws UserError with file and line; for an unknown key it names the
 /// nearest key.
 Machine load_machine(const std::string& path);
@@ -136,8 +145,9 @@ std::string machine_toml(const Machine& machine);
 /// Folders with machine files: the installed share folder next to the program, then the source tree.
 std::vector<std::filesystem::path> machine_folders();
 
-/// The machine of a name without its ending ("perlmutter") or of a path ("my.toml", "clusters/ours.toml"). Throws
-/// UserError naming the nearest machine, or the error in the file.
+/// The machine of a name without its ending ("perlmutter") or of a path ("my.toml", "clusters/ours.toml").
+/// "overlap/perlmutter" is the machine as OverlapBench keeps it, so that its steps stay the same. Throws UserError
+/// naming the nearest machine, or the error in the file.
 Machine find_machine(const std::string& name_or_path, const std::vector<std::filesystem::path>& folders);
 
 }  // namespace weft::cost

@@ -15,6 +15,7 @@ namespace {
 using Unit = MachineUnit;
 
 constexpr NumberRange kAboveZero{.least = 0, .above = true}, kFromZero{.least = 0};
+constexpr NumberRange kShare{.least = 0, .most = 1, .above = true};
 constexpr NumberRange kFromOne{.least = 1};   // bytes a second
 constexpr NumberRange kMemory{.least = 1e6};  // a device with less holds no step
 constexpr double kMostCount = 1e9;
@@ -30,9 +31,14 @@ constexpr std::array kKeys = {
     MachineKey{"", "devices-per-node", Unit::number, &Machine::devices_per_node, {.least = 1, .most = kMostCount}},
     MachineKey{"device", "flops-f32", Unit::operations_a_second, &Machine::flops_f32, kAboveZero},
     MachineKey{"device", "flops-bf16", Unit::operations_a_second, &Machine::flops_bf16, kAboveZero},
-    MachineKey{"device", "efficiency", Unit::number, &Machine::efficiency, {.least = 0, .most = 1, .above = true}, 1.0},
+    MachineKey{"device", "efficiency", Unit::number, &Machine::efficiency, kShare, 1.0},
     MachineKey{"device", "gemm-half", Unit::number, &Machine::gemm_half, kFromZero, 0.0},
+    MachineKey{"device", "processors", Unit::number, &Machine::processors, kFromZero, 0.0},
+    MachineKey{"device", "tile-half", Unit::number, &Machine::tile_half, kFromZero, 0.0},
+    MachineKey{"device", "product-start", Unit::seconds, &Machine::product_start, kFromZero, 0.0},
+    MachineKey{"device", "sustained", Unit::number, &Machine::sustained, kShare, 1.0},
     MachineKey{"device", "memory-bandwidth", Unit::bytes_a_second, &Machine::memory_bandwidth, kFromOne},
+    MachineKey{"device", "memory-efficiency", Unit::number, &Machine::memory_efficiency, kShare, 1.0},
     MachineKey{"device", "memory-bytes", Unit::bytes, &Machine::memory_bytes, kMemory},
     MachineKey{"device", "task-overhead", Unit::seconds, &Machine::task_overhead, kFromZero, 1e-6},
     MachineKey{"device", "cores", Unit::number, &Machine::cores, kAboveZero, 1.0},

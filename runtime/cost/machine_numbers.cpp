@@ -86,6 +86,13 @@ std::string unsure_text(std::span<const std::string> keys) {
                      named, keys.size() > kNamed ? fmt::format(" and {} more", keys.size() - kNamed) : "");
 }
 
+std::string unmeasured_text(const Machine& machine) {
+  // Of processors with units for products of their own: that is where published runs were slower.
+  if (!machine.gemms.empty() || machine.flops_bf16 <= 2 * machine.flops_f32) return "";
+  return "its file has no measured product; published runs took 1.4 to 2 times as long as steps by such rates; "
+         "hgx-h100, dgx-a100 and mi250x have measured ones (docs/machines.md)";
+}
+
 std::vector<std::string> implausible_numbers(const Machine& machine) {
   struct Known {
     MachineUnit unit;
@@ -113,8 +120,9 @@ std::string point_text(const GemmPoint& point) {
 }
 
 std::string point_text(const AttentionPoint& point) {
-  return fmt::format("attention {}, {} x {} heads of {}, seq {}, {}", point.backward ? "backward" : "forward",
-                     point.batch, point.heads, point.head_dim, point.seq, to_string(point.dtype));
+  return fmt::format("attention {}, {} x {} heads of {}, seq {}, {}{}", point.backward ? "backward" : "forward",
+                     point.batch, point.heads, point.head_dim, point.seq, to_string(point.dtype),
+                     point.library.empty() ? "" : ", " + point.library);
 }
 
 std::string point_text(const CalibrationPoint& point) {

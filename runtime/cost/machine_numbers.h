@@ -38,6 +38,10 @@ std::vector<std::string> unsure_numbers(const Machine& machine);
 /// "5 of its numbers are unverified or assumed: a, b, c and 2 more"; "" without any.
 std::string unsure_text(std::span<const std::string> keys);
 
+/// What to expect of a machine with units for bf16 and without measured products: "its file has no measured product…";
+/// else "".
+std::string unmeasured_text(const Machine& machine);
+
 /// A line for each rate, size or latency that is a thousand times off that of any device, which a slip in its unit
 /// makes: "device.flops-f32 = 312 operations/s is a thousand times below any device's".
 std::vector<std::string> implausible_numbers(const Machine& machine);

@@ -110,6 +110,7 @@ void fields(In& in, GemmPoint& point) {
 template <class In>
 void fields(In& in, AttentionPoint& point) {
   std::string kind = point.backward ? "backward" : "forward";
+  in.optional("library", point.library, Text{});
   in.member("kind", kind, OneOf{{"forward", "backward"}});
   point.backward = kind == "backward";
   in.member("batch", point.batch, Count{});
@@ -196,8 +197,8 @@ bool same_place(const GemmPoint& a, const GemmPoint& b) {
 
 // Only the product of batch and heads counts for the model, so two points of it would contradict each other.
 bool same_place(const AttentionPoint& a, const AttentionPoint& b) {
-  return a.backward == b.backward && a.batch * a.heads == b.batch * b.heads && a.seq == b.seq &&
-         a.head_dim == b.head_dim && a.dtype == b.dtype;
+  return a.library == b.library && a.backward == b.backward && a.batch * a.heads == b.batch * b.heads &&
+         a.seq == b.seq && a.head_dim == b.head_dim && a.dtype == b.dtype;
 }
 
 // A point that claims more than this multiple of the device's rate has a slip in its sizes or in its unit.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <variant>
 
 namespace weft::cost {
@@ -39,9 +40,17 @@ std::optional<MeasuredRates::Place> MeasuredRates::place_of(const graph::Operati
 }
 
 MeasuredRates::MeasuredRates(const Machine& machine)
-    : rates_{machine.flops_f32, machine.flops_bf16}, gemm_half_(machine.gemm_half), efficiency_(machine.efficiency) {
+    : rates_{machine.flops_f32, machine.flops_bf16},
+      gemm_half_(machine.gemm_half),
+      processors_(machine.processors),
+      tile_half_(machine.tile_half),
+      product_start_(machine.product_start),
+      efficiency_(machine.efficiency),
+      sustained_(machine.sustained) {
   for (const GemmPoint& point : machine.gemms) add(point);
-  for (const AttentionPoint& point : machine.attention) add(point);
+  for (const AttentionPoint& point : machine.attention) {
+    if (point.library.empty()) add(point);
+  }
 }
 
 template <class Point>
@@ -56,11 +65,34 @@ double MeasuredRates::base(const graph::Operation& operation, double flops, DTyp
   const double seconds = flops / rates_[dtype == DType::bf16 ? 1 : 0];
   const graph::Gemm* gemm = std::get_if<graph::Gemm>(&operation);
   if (gemm == nullptr) return seconds;
+  if (processors_ > 0) return product_start_ + seconds * tile_share(*gemm);
   const std::int64_t least = std::max<std::int64_t>(1, std::min({gemm->m, gemm->n, gemm->k}));
   return seconds * (1 + gemm_half_ / static_cast<double>(least));
 }
 
+double MeasuredRates::tile_share(const graph::Gemm& gemm) const {
+  struct Tile {
+    double rows, columns;
+  };
+  constexpr std::array kTiles = {Tile{256, 128}, Tile{128, 256}, Tile{128, 128},
+                                 Tile{128, 64},  Tile{64, 128},  Tile{64, 64}};
+  // A tile reads rows + columns elements for rows · columns results, like a square one of this side.
+  const auto reached = [&](const Tile& tile) {
+    const double side = 2 * tile.rows * tile.columns / (tile.rows + tile.columns);
+    return side / (side + tile_half_);
+  };
+  const auto m = static_cast<double>(gemm.m), n = static_cast<double>(gemm.n);
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double waves = std::ceil(std::ceil(m / tile.rows) * std::ceil(n / tile.columns) / processors_);
+    const double padded = waves * processors_ * tile.rows * tile.columns / (m * n);
+    least = std::min(least, padded * reached(kTiles.front()) / reached(tile));
+  }
+  return least;
+}
+
 ArithmeticTime MeasuredRates::corrected(const Place& at, double base) const {
+  const double sustained = at.product ? sustained_ : 1;
   double weights = 0, sum = 0;              // of points with this layout
   double other_weights = 0, other_sum = 0;  // of all points with this dtype
   for (const auto& [place, log_measured] : factors_) {
@@ -69,7 +101,7 @@ ArithmeticTime MeasuredRates::corrected(const Place& at, double base) const {
     for (std::size_t i = 0; i < at.sizes.size(); ++i) {
       squared += (place.sizes[i] - at.sizes[i]) * (place.sizes[i] - at.sizes[i]);
     }
-    if (squared == 0 && place.layout == at.layout) return {base * std::exp(log_measured), true};
+    if (squared == 0 && place.layout == at.layout) return {base * std::exp(log_measured) / sustained, true};
     // A point of the same sizes in another layout outweighs all others.
     const double weight = 1 / std::max(squared, 1e-12);
     other_weights += weight;
@@ -78,8 +110,8 @@ ArithmeticTime MeasuredRates::corrected(const Place& at, double base) const {
     weights += weight;
     sum += weight * log_measured;
   }
-  if (weights > 0) return {base * std::exp(sum / weights)};
-  if (other_weights > 0) return {base * std::exp(other_sum / other_weights)};
+  if (weights > 0) return {base * std::exp(sum / weights) / sustained};
+  if (other_weights > 0) return {base * std::exp(other_sum / other_weights) / sustained};
   return {base / efficiency_};
 }
 

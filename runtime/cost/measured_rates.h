@@ -18,11 +18,16 @@ struct ArithmeticTime {
 };
 
 /// A computation's arithmetic takes flops / rate seconds, where a product reaches the rate flops / (1 + gemm_half /
-/// min(m, n, k)). Points correct that time: at a point it is the measured one; elsewhere the base time is multiplied by
-/// exp of the mean of log(measured / base) over points, weighted by the inverse square of their distance. The distance
-/// is that of (log2 m, log2 n, log2 k) or of (log2 batch·heads, log2 seq, log2 head_dim). Points of the same dtype and
-/// layout count (for attention: dtype and direction). If there are none, all points of the dtype count. If there are
-/// none of the dtype either, the machine's efficiency counts.
+/// min(m, n, k)). With `processors`, a product is cut into tiles instead, which the processors compute in waves; each
+/// wave takes as long as a full one. Tiles have 64 × 64 to 256 × 128 results, whichever size is fastest; a processor
+/// reaches side / (side + tile_half) of its rate, where the side is that of a square tile of the same work a byte; the
+/// largest tiles in full waves reach the device's rate; product_start is added. Points correct that time: at a point it
+/// is the measured one; elsewhere the base time is multiplied by exp of the mean of log(measured / base) over points,
+/// weighted by the inverse square of their distance. The distance is that of (log2 m, log2 n, log2 k) or of (log2
+/// batch·heads, log2 seq, log2 head_dim). Points of the same dtype and layout count (for attention: dtype and
+/// direction). If there are none, all points of the dtype count. If there are none of the dtype either, the machine's
+/// efficiency counts. A step keeps up the share `sustained` of the rates of products that points tell; attention is
+/// further from the power limit.
 class MeasuredRates {
  public:
   explicit MeasuredRates(const Machine& machine);
@@ -49,10 +54,12 @@ class MeasuredRates {
   void add(const Point& point);
   /// Seconds by the device's rate alone.
   double base(const graph::Operation& operation, double flops, DType dtype) const;
+  /// How many times as long a product takes as it would at the device's rate.
+  double tile_share(const graph::Gemm& gemm) const;
   ArithmeticTime corrected(const Place& at, double base) const;
 
   std::array<double, 2> rates_;  // operations a second in f32, in bf16
-  double gemm_half_, efficiency_;
+  double gemm_half_, processors_, tile_half_, product_start_, efficiency_, sustained_;
   std::vector<Factor> factors_;
 };
 

@@ -117,6 +117,11 @@ Reason parse_unselected(std::string_view text, ReasonTables tables) {
   return {.text = std::string(text)};
 }
 
+/// After the order's name.
+std::string proof_words(Proof proof) {
+  return proof == Proof::none ? "" : fmt::format(", {}", to_string(proof));
+}
+
 bool are_rewrites(std::string_view text) {
   try {
     return !parse_rewrites(text).empty();
@@ -125,12 +130,19 @@ bool are_rewrites(std::string_view text) {
   }
 }
 
-/// The order and the rewrites that `name` tells.
+/// The order, what is proved of it, and the rewrites that `name` tells.
 void name_order(Selection& selection, std::string_view name) {
   const std::size_t after = name.rfind(kAfter);
   if (after != std::string_view::npos && are_rewrites(name.substr(after + kAfter.size()))) {
     selection.rewrites = name.substr(after + kAfter.size());
     name = name.substr(0, after);
+  }
+  for (const Proof proof : {Proof::best_without_waits, Proof::optimal}) {
+    const std::string words = proof_words(proof);
+    if (!name.ends_with(words)) continue;
+    selection.proof = proof;
+    name.remove_suffix(words.size());
+    break;
   }
   selection.order = name;
 }
@@ -156,6 +168,7 @@ std::optional<Selection> take_selection(std::string_view& text) {
 
 void append(std::string& text, const Selection& selection) {
   text += selection.order;
+  text += proof_words(selection.proof);
   if (!selection.rewrites.empty()) text.append(kAfter).append(selection.rewrites);
   Reason words{.table = &kSelections, .numbers = {selection.orders}, .ns = {selection.makespan_ns}};
   if (selection.memory_limit > 0) {
@@ -166,6 +179,11 @@ void append(std::string& text, const Selection& selection) {
 }
 
 }  // namespace
+
+std::string_view to_string(Proof proof) {
+  if (proof == Proof::none) return "";
+  return proof == Proof::optimal ? "proved optimal" : "best among orders without waits";
+}
 
 const Selection* selection_of(std::span<const Reason> reasons) {
   for (const Reason& reason : reasons) {

@@ -30,6 +30,16 @@ struct ReasonTable {
 /// Tables with different names.
 using ReasonTables = std::span<const ReasonTable* const>;
 
+/// What is proved of an order against others of its graph, under the costs that the policy had.
+enum class Proof : std::uint8_t {
+  none,
+  best_without_waits,  // no other order is shorter whose tasks start as soon as their streams and inputs allow
+  optimal,             // no plan is shorter, whatever its order, streams and added edges
+};
+
+/// "", "best among orders without waits", "proved optimal".
+std::string_view to_string(Proof proof);
+
 /// The choice of this order among several, by a portfolio or to keep a memory limit.
 struct Selection {
   std::string order = {};          // its policy, as make_policy() takes it, or how the search found it
@@ -38,6 +48,7 @@ struct Selection {
   bool keeps_limit = false;        // the shortest that keeps the limit; false: none did, and this takes the least
   double makespan_ns = 0;
   std::string rewrites = {};  // of the graph, which the policy chose to keep the limit: "recompute=0-3;reshard"
+  Proof proof = Proof::none;
   friend bool operator==(const Selection&, const Selection&) = default;
 };
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "runtime/plan/checker.h"
+#include "runtime/policy/builtin/exact.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/limited_lists.h"
 
@@ -113,6 +114,15 @@ std::string Report::rewrites_for_memory() const {
     if (std::string rewrites = plan::rewrites_for_memory(*each.plan); !rewrites.empty()) return rewrites;
   }
   return "";
+}
+
+plan::Proof Report::proof() const {
+  constexpr double kSameStep = 1e-6;
+  if (classes.empty() || first().plan == nullptr || first().plan->policy != policy::ExactPolicy::kReasons.name)
+    return {};
+  const plan::Selection* selection = plan::selection_of(first().plan->reasons);
+  const bool same = selection != nullptr && std::abs(selection->makespan_ns - step_ns()) <= kSameStep * step_ns();
+  return same ? selection->proof : plan::Proof::none;
 }
 
 SimulationOptions simulation_options(const Problem& problem) {

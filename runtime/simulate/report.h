@@ -80,6 +80,9 @@ struct Report {
   std::string order_for_memory() const;
   /// plan::rewrites_for_memory() of the first class that has any; "" without a plan.
   std::string rewrites_for_memory() const;
+  /// What `exact` proved of the step that was simulated; none of another policy's, such as of a plan file that `exact`
+  /// once wrote, and of a step under other costs or with noise.
+  plan::Proof proof() const;
 };
 
 /// Plans, checks and simulates. An error of the policy or of a check becomes `refusal`.

@@ -376,7 +376,8 @@ StyledText axonn_study_text(const AxonnStudy& study, std::optional<std::size_t> 
       "fitted: the two constants of a machine are fitted to these runs; cited: read in a source that cites the paper.\n"
       "left out: the error with constants fitted to the machine's other runs.\n"
       "OAR, ORS, OAG, all: how each overlap alone, and all three, change the step without overlap.\n"
-      "HFU: with recomputation counted, as a share of the data sheet's rate.\n");
+      "HFU: with recomputation and all of attention's scores counted, masked ones too, as a share of the data sheet's "
+      "rate.\n");
   return text;
 }
 
@@ -468,7 +469,7 @@ double hardware_flops(const ops::ModelConfig& model, std::int64_t sequences, std
 
 cost::Machine with_constants(cost::Machine machine, const FittedConstants& constants) {
   constexpr int kDoublings = 20;  // more nodes than any machine has
-  machine.efficiency = constants.efficiency;
+  machine.efficiency = machine.sustained = constants.efficiency;
   machine.congestion = {{std::int64_t{1} << kDoublings, 1 + constants.congestion * kDoublings}};
   return machine;
 }

@@ -83,13 +83,42 @@ Columns<PolicyScore> score_columns() {
                [](const PolicyScore& score) { return percent_text(score.mean_ratio - 1); });
   columns.add("worst_ratio", &PolicyScore::worst_ratio);
   columns.show({.head = "at most"}, [](const PolicyScore& score) { return percent_text(score.worst_ratio - 1); });
+  columns.add("dominated_by", &PolicyScore::dominated_by);
   columns.add("planning_ms", &PolicyScore::planning_ms);
   columns.show({.head = "planning", .rank = 1}, [](const PolicyScore& score) { return ms_text(score.planning_ms); });
   return columns;
 }
 
-TextTable policies_table(const BenchResult& result) {
-  return score_columns().table(scores_of(result.rows, result.best));
+enum class Kind : std::uint8_t { contenders, baselines };
+
+/// Contenders are the policies that no other one dominates.
+TextTable policies_table(const BenchResult& result, Kind kind) {
+  std::vector<PolicyScore> scores = scores_of(result.rows, result.best);
+  std::erase_if(scores,
+                [&](const PolicyScore& score) { return score.dominated_by.empty() == (kind == Kind::baselines); });
+  Columns<PolicyScore> columns = score_columns();
+  if (kind == Kind::baselines) {
+    columns.show({.head = "never better than", .words = true},
+                 [](const PolicyScore& score) { return score.dominated_by; });
+  }
+  return columns.table(scores);
+}
+
+constexpr std::string_view kBaselines =
+    "\nBaselines, which a policy without a search meets or beats on each of their instances:\n\n";
+constexpr std::size_t kFewest = 3;  // instances, to call a policy a baseline
+
+/// Whether `other` has a step wherever the policy has one, never a longer one, and somewhere a shorter one.
+bool dominates(const std::string& other, const std::string& policy, std::span<const BenchRow> rows) {
+  std::size_t both = 0, shorter = 0;
+  for (const BenchRow& row : rows) {
+    if (row.policy != policy || !row.possible()) continue;
+    const BenchRow* own = row_of(rows, {.instance = row.instance, .policy = other});
+    if (own == nullptr || !own->possible() || own->step_ns > row.step_ns * (1 + kSame)) return false;
+    ++both;
+    shorter += own->step_ns < row.step_ns * (1 - kSame) ? 1 : 0;
+  }
+  return both >= kFewest && shorter > 0;
 }
 
 TextTable instances_table(const BenchResult& result) {
@@ -223,6 +252,12 @@ std::vector<PolicyScore> scores_of(std::span<const BenchRow> rows, std::span<con
     if (share(a) != share(b)) return share(a) > share(b);
     return a.mean_ratio < b.mean_ratio;
   });
+  for (PolicyScore& score : scores) {
+    const auto found = std::ranges::find_if(scores, [&](const PolicyScore& other) {
+      return !policy::searches(other.policy) && dominates(other.policy, score.policy, rows);
+    });
+    if (found != scores.end()) score.dominated_by = found->policy;
+  }
   return scores;
 }
 
@@ -311,7 +346,12 @@ void enter_planning(std::vector<BenchRow>& rows, std::span<const BenchRow> plann
 Results results_of(const BenchResult& result) {
   return {.text =
               [&result](std::optional<std::size_t> width) {
-                StyledText text = table_text(policies_table(result), width);
+                StyledText text = table_text(policies_table(result, Kind::contenders), width);
+                const TextTable baselines = policies_table(result, Kind::baselines);
+                if (!baselines.rows.empty()) {
+                  text.add(std::string(kBaselines));
+                  text.add(table_text(baselines, width));
+                }
                 text.add("\n");
                 text.add(table_text(instances_table(result), width));
                 text.add(std::string(kNote));
@@ -329,9 +369,11 @@ Results results_of(const BenchResult& result) {
 }
 
 std::string bench_markdown(const BenchResult& result) {
-  std::string text = table_markdown(policies_table(result)) + "\n" + table_markdown(instances_table(result)) +
-                     std::string(kNote) + "\nBy how much each policy's step is above the best known:\n\n" +
-                     table_markdown(matrix(result));
+  std::string text = table_markdown(policies_table(result, Kind::contenders));
+  const TextTable baselines = policies_table(result, Kind::baselines);
+  if (!baselines.rows.empty()) text += std::string(kBaselines) + table_markdown(baselines);
+  text += "\n" + table_markdown(instances_table(result)) + std::string(kNote) +
+          "\nBy how much each policy's step is above the best known:\n\n" + table_markdown(matrix(result));
   return text;
 }
 

@@ -35,6 +35,9 @@ struct PolicyScore {
   double mean_ratio = 0;  // geometric mean of step / best known step, where it has a step
   double worst_ratio = 0;
   double planning_ms = 0;  // sum
+  /// Another policy that takes no longer to plan in sum and is at least as good wherever this one applies, and better
+  /// somewhere: this one is a baseline. Empty: there is none.
+  std::string dominated_by = {};
   /// Rising ratios of its steps to the best known, its performance profile (Dolan and Moré, 2002); one for each
   /// instance that it solved.
   std::vector<double> ratios = {};

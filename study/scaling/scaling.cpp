@@ -15,6 +15,7 @@
 #include "runtime/simulate/report.h"
 #include "study/policy_step.h"
 #include "train/config/resolved_run.h"
+#include "train/run/model_speed.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -111,7 +112,7 @@ void enter(const ScalingStudy& study, const PlannedStep& step, ScalingRow& row) 
   const simulate::Report& report = step.report;
   const simulate::Problem problem = train::planning_problem(step.run, report.graphs());
   const auto seeds = static_cast<std::size_t>(study.seeds);
-  std::vector<double> steps(seeds, report.step_ns() * 1e-6);
+  std::vector<double> steps(seeds, report.step_ns());
   std::vector<double> exposed(seeds, static_cast<double>(report.first().overlap.exposed) * 1e-6);
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
                                     static_cast<std::size_t>(std::max(1, study.search.threads)));
@@ -122,20 +123,20 @@ void enter(const ScalingStudy& study, const PlannedStep& step, ScalingRow& row) 
     noisy.simulation.seed = config.seed + i;
     simulate::Report again = report;
     simulate::simulate_again(again, noisy);
-    steps[i] = again.step_ns() * 1e-6;
+    steps[i] = again.step_ns();
     exposed[i] = static_cast<double>(again.first().overlap.exposed) * 1e-6;
   });
   row.policy = report.policy.name;
   row.setup = setup_of(config);
   row.global_batch = config.global_batch;
-  row.step_ms = quantile(steps, 0.5);
-  row.low_ms = quantile(steps, 0.05);
-  row.high_ms = quantile(steps, 0.95);
+  const double step_ns = quantile(steps, 0.5);
+  row.step_ms = step_ns * 1e-6;
+  row.low_ms = quantile(steps, 0.05) * 1e-6;
+  row.high_ms = quantile(steps, 0.95) * 1e-6;
   row.exposed_ms = quantile(exposed, 0.5);
   row.memory_bytes = report.memory_bytes();
-  row.flops = config.model.train_flops_per_token(config.seq_len) *
-              static_cast<double>(config.global_batch * config.seq_len) / (row.step_ms * 1e-3);
-  row.mfu = row.flops / static_cast<double>(row.ranks) / problem.machine.flops(config.dtype);
+  row.flops = train::model_flops_per_second(config, step_ns);
+  row.mfu = train::model_flops_share(config, row.ranks, problem.machine, step_ns);
 }
 
 /// Of a series, which it belongs to.

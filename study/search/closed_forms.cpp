@@ -116,8 +116,12 @@ double ClosedForms::least_ns(const StepSetup& setup) {
     const double times = 2 * layers + (again ? 4 : 2) * differentiated + (frozen ? 0 : 2 * layers);
     flops += times * tokens * product.in * product.out;
     weights += differentiated * product.in * product.out / (x * y);
-    const double outputs = (layers + (again ? differentiated : 0)) * rows * product.out;
-    const double inputs = differentiated * rows * product.in;
+    double outputs = (layers + (again ? differentiated : 0)) * rows * product.out;
+    double inputs = differentiated * rows * product.in;
+    if (setup.sequence_parallel) {
+      outputs += differentiated * rows * product.out;
+      inputs += (layers + (again || product.trained ? differentiated : 0)) * rows * product.in;
+    }
     (product.transposed ? over_y : over_x) += outputs / (product.transposed ? x : y);
     (product.transposed ? over_x : over_y) += inputs / (product.transposed ? y : x);
   }
@@ -138,8 +142,8 @@ double ClosedForms::least_ns(const StepSetup& setup) {
     channel = std::max(channel, time.on_link);
     return time.on_link;
   };
-  send(graph::Axis::x, true, over_x * element);
-  send(graph::Axis::y, true, over_y * element);
+  send(graph::Axis::x, !setup.sequence_parallel, over_x * element);
+  send(graph::Axis::y, !setup.sequence_parallel, over_y * element);
   const double gathers = setup.reshard_after_forward ? 2 * micro_batches : 1;
   send(graph::Axis::z, false, gathers * weights * element);
   if (!frozen) send(graph::Axis::z, false, weights * reduced);

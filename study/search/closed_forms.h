@@ -32,7 +32,8 @@ std::array<LayerProduct, 4> layer_products(const ops::ModelConfig& model);
 ///               over frozen weights (LoRA), whose own products and gradients aren't counted
 ///   weights     gathered over z once a step, or twice a micro-batch if resharded; gradients scattered once
 ///   outputs     reduced over x, recomputed ones twice; inputs' gradients over y; x and y change places in transposed
-///               products
+///               products. With sequence parallelism: results scattered and their gradients gathered, inputs gathered
+///               in both passes, and their gradients scattered
 ///   memory      weights, optimizer state, and the products' inputs that the last forward pass keeps (recomputed: the
 ///               inputs of layers), each divided as far as any axis could
 class ClosedForms {

@@ -5,9 +5,13 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <exception>
 #include <iterator>
 #include <limits>
+#include <mutex>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -25,19 +29,23 @@ namespace {
 constexpr std::size_t kOrders = 4;   // of axes that are estimated for one grid
 constexpr std::size_t kAtOnce = 16;  // families between two looks at the best estimate: not the number of threads, on
                                      // which the result would depend
-constexpr std::int64_t kTasksOfFinalists = 40'000, kTasksOfSearching = 10'000;  // of graphs that are planned whole
-constexpr double kEstimateError = 1.03;  // a step takes at most this many times its estimate
-constexpr double kMemoryError = 0.02;    // an estimate of memory is at most this share too large
+constexpr std::int64_t kTasksOfSearching = 10'000;  // of a graph that the searching policy plans
+constexpr double kEstimateError = 1.03;             // a step takes at most this many times its estimate
+constexpr double kSkimError = 1.3;                  // a step takes at least this share of one schedule of small steps
+constexpr double kAmple = 2;         // of what a step keeps: recomputation and resharding save memory that isn't short
+constexpr double kEstimating = 0.6;  // of the time that a search has; the rest is for planning
+constexpr double kMemoryError = 0.02;  // an estimate of memory is at most this share too large
 
 /// A setup with the bounds that are known of it.
 struct Candidate {
   StepSetup setup;
   std::size_t number = 0;  // in the space: of equal bounds the lower comes first
   double least_ns = std::numeric_limits<double>::infinity();
-  bool counted = false;  // the bounds are of the step's graph, not of closed forms
   std::int64_t least_bytes = 0;
   bool refused = false;
-  double share = 1;  // of the time of a step with all layers in one rank class, by share_of_stages()
+  std::exception_ptr refusal = nullptr;  // by the configuration's own checks
+  double share = 1;       // of the time of a step with all layers in one rank class, by share_of_stages()
+  double skimmed_ns = 0;  // see StepBounds::skimmed_ns(); 0: not known
   std::vector<std::pair<StepNeeds, AxisOrder>> orders = {};  // by rising communication
 
   bool operator<(const Candidate& other) const {
@@ -59,18 +67,19 @@ class Search {
     result_.machine = *run_.machine;
     open_ = all_setups();
     const std::int64_t all = std::ssize(open_);
-    while (!open_.empty() && open_.front().least_ns <= kEstimateError * best_) {
+    while ((has_near(open_) || !near_.empty()) && !is_over()) {
       tell_({std::isfinite(best_) ? fmt::format("bounds and estimates, best {}", format_time(best_))
                                   : "bounds and estimates",
              all - std::ssize(open_), all});
-      step();
+      bound_some();
+      estimate_some();
     }
-    for (const Candidate& candidate : open_) {
-      result_.too_slow += std::ssize(orders_of(candidate.setup));
-    }
+    count_what_is_left();
+    if (options_.included) include(*options_.included);
     if (result_.configurations.empty()) refuse_memory();
     std::ranges::stable_sort(result_.configurations, {}, &Configuration::step_ns);
     plan_finalists();
+    find_included();
     return std::move(result_);
   }
 
@@ -84,12 +93,17 @@ class Search {
   std::vector<Candidate> all_setups() {
     std::vector<Candidate> candidates;
     ClosedForms forms(run_.config, *run_.machine, options_.ranks);
-    for (StepSetup& setup : setups_of(run_.config, options_.ranks, options_.kept, options_.pipes)) {
+    for (StepSetup& setup :
+         setups_of(run_.config, options_.ranks, options_.kept, options_.pipes, options_.sequence_parallel)) {
       const auto orders = orders_of(setup);
       result_.choices += std::ssize(orders);
       const auto bytes = static_cast<std::int64_t>(forms.least_bytes(setup));
       if (memory_ > 0 && bytes > memory_) {
         drop(setup, bytes);
+        continue;
+      }
+      if (is_dominated(setup, forms)) {
+        result_.dominated += std::ssize(orders);
         continue;
       }
       Candidate& candidate = candidates.emplace_back();
@@ -110,34 +124,86 @@ class Search {
     result_.too_large += std::ssize(orders_of(setup));
   }
 
-  /// Takes the candidates with the least bounds: bounds by closed forms are replaced by bounds of graphs, and
-  /// candidates that have these are estimated.
-  void step() {
+  /// Whether a setup only adds work to another one of the space for memory that isn't short.
+  bool is_dominated(StepSetup setup, const ClosedForms& forms) const {
+    const bool recomputes = setup.recompute != train::Recompute::none && !options_.kept.contains("recompute");
+    const bool reshards = setup.reshard_after_forward && !options_.kept.contains("reshard-after-forward");
+    if (has_stages(setup) || !(recomputes || reshards))
+      return false;  // stages keep the inputs of several micro-batches
+    if (recomputes) setup.recompute = train::Recompute::none;
+    if (reshards) setup.reshard_after_forward = false;
+    return memory_ <= 0 || kAmple * forms.least_bytes(setup) <= static_cast<double>(memory_);
+  }
+
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  double time_limit() const {
+    return options_.max_seconds > 0 ? options_.max_seconds : std::numeric_limits<double>::infinity();
+  }
+
+  /// Whether the time for estimates is over. There is an estimate in any case.
+  bool is_over() const { return has_estimate_ && is_late(); }
+  bool is_late() const { return seconds() > kEstimating * time_limit(); }
+
+  bool has_near(const std::vector<Candidate>& heap) const {
+    return !heap.empty() && heap.front().least_ns <= kEstimateError * best_;
+  }
+
+  /// Bounds the candidates with the least bounds by closed forms. What remains waits for an estimate.
+  void bound_some() {
     std::vector<Candidate> taken;
-    while (taken.size() < kAtOnce && !open_.empty() && open_.front().least_ns <= kEstimateError * best_) {
+    while (taken.size() < kAtOnce && has_near(open_)) {
       std::pop_heap(open_.begin(), open_.end());
       taken.push_back(std::move(open_.back()));
       open_.pop_back();
     }
+    std::vector<char> is_done(taken.size());
+    in_parallel(taken.size(), [&](std::size_t i) {
+      if (is_over()) return;
+      bound(taken[i]);
+      is_done[i] = 1;
+    });
+    for (Candidate& candidate : taken) {
+      if (is_done[static_cast<std::size_t>(&candidate - taken.data())] == 0) {
+        open_.push_back(std::move(candidate));
+        continue;
+      }
+      if (!refusal_) refusal_ = candidate.refusal;
+      if (candidate.refused) continue;
+      if (memory_ > 0 && candidate.least_bytes > memory_) {
+        drop(candidate.setup, candidate.least_bytes);
+      } else {
+        near_.push_back(std::move(candidate));
+      }
+    }
+  }
+
+  /// Estimates the candidates that one schedule of small steps has as the fastest, as long as they may beat the best.
+  void estimate_some() {
+    std::erase_if(near_, [&](const Candidate& each) {
+      const bool too_slow = each.least_ns > kEstimateError * best_, far = each.skimmed_ns > kSkimError * best_;
+      if (too_slow || far) {
+        (too_slow ? result_.too_slow : result_.skimmed) += std::ssize(orders_of(each.setup));
+      }
+      return too_slow || far;
+    });
+    std::ranges::stable_sort(near_, {}, [](const Candidate& each) {
+      return std::tuple(std::max(each.skimmed_ns, each.least_ns), each.number);
+    });
+    const auto end = near_.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, near_.size()));
+    std::vector<Candidate> taken(std::move_iterator(near_.begin()), std::move_iterator(end));
+    near_.erase(near_.begin(), end);
     std::vector<std::vector<Configuration>> found(taken.size());
     std::vector<std::int64_t> least(taken.size(), 0);
+    std::vector<char> is_done(taken.size());
     in_parallel(taken.size(), [&](std::size_t i) {
-      if (taken[i].counted) {
-        found[i] = estimates_of(taken[i], least[i]);
-      } else {
-        bound(taken[i]);
-      }
+      if (is_over()) return;
+      found[i] = estimates_of(taken[i], best_, least[i]);
+      if (!found[i].empty()) has_estimate_ = true;
+      is_done[i] = 1;
     });
     for (std::size_t i = 0; i < taken.size(); ++i) {
-      if (!taken[i].counted) {
-        taken[i].counted = true;
-        if (taken[i].refused) continue;
-        if (memory_ > 0 && taken[i].least_bytes > memory_) {
-          drop(taken[i].setup, taken[i].least_bytes);
-          continue;
-        }
-        open_.push_back(std::move(taken[i]));
-        std::push_heap(open_.begin(), open_.end());
+      if (is_done[i] == 0) {
+        near_.push_back(std::move(taken[i]));
         continue;
       }
       if (found[i].empty() && least[i] > 0) drop(taken[i].setup, least[i]);
@@ -148,6 +214,61 @@ class Search {
         ++result_.estimated;
       }
     }
+  }
+
+  void count_what_is_left() {
+    for (const std::vector<Candidate>* left : {&open_, &near_}) {
+      for (const Candidate& each : *left) {
+        const bool too_slow = each.least_ns > kEstimateError * best_;
+        (too_slow ? result_.too_slow : result_.not_examined) += std::ssize(orders_of(each.setup));
+      }
+    }
+  }
+
+  /// Estimates the best configuration of a grid that isn't among the found ones.
+  void include(const graph::Grid& grid) {
+    result_.included = IncludedGrid{.grid = grid};
+    if (grid.ranks() != options_.ranks) {
+      throw UserError(fmt::format("--include {} has {} ranks, and the search {}", graph::to_string(grid), grid.ranks(),
+                                  options_.ranks),
+                      "a grid of as many ranks", "other sizes of its axes");
+    }
+    if (std::ranges::any_of(result_.configurations, [&](const auto& each) { return is_on(each.setup, grid); })) return;
+    train::RunConfig config = run_.config;
+    config.grid = grid;
+    config.grid.order = run_.config.grid.order;
+    KeptKeys kept = options_.kept;
+    kept.insert("grid");
+    std::optional<Configuration> best;
+    std::int64_t least_bytes = 0;
+    for (const StepSetup& setup : setups_of(config, options_.ranks, kept, {grid.pipe}, options_.sequence_parallel)) {
+      Candidate candidate{.setup = setup};
+      bound(candidate);
+      if (candidate.refused) continue;
+      std::int64_t bytes = candidate.least_bytes;
+      for (Configuration& each : estimates_of(candidate, std::numeric_limits<double>::infinity(), bytes)) {
+        if (!best || each.step_ns < best->step_ns) best = std::move(each);
+      }
+      least_bytes = least_bytes == 0 ? bytes : std::min(least_bytes, bytes);
+    }
+    if (best) result_.configurations.push_back(std::move(*best));
+    result_.included->reason = least_bytes == 0 ? "its axes don't divide the model's sizes or the batch"
+                                                : fmt::format("it needs {} of memory a rank or more, and has {}",
+                                                              human_bytes(static_cast<std::uint64_t>(least_bytes)),
+                                                              human_bytes(static_cast<std::uint64_t>(memory_)));
+  }
+
+  static bool is_on(const StepSetup& setup, graph::Grid grid) {
+    grid.order = setup.grid.order;
+    return setup.grid == grid;
+  }
+
+  /// The best configuration of the included grid, after it was planned.
+  void find_included() {
+    if (!result_.included) return;
+    const auto found = std::ranges::find_if(
+        result_.configurations, [&](const auto& each) { return is_on(each.setup, result_.included->grid); });
+    if (found != result_.configurations.end()) result_.included->setup = found->setup;
   }
 
   std::vector<AxisOrder> orders_of(const StepSetup& setup) const {
@@ -161,6 +282,7 @@ class Search {
       train::fill_in(config, 0);
     } catch (const UserError&) {
       candidate.refused = true;
+      candidate.refusal = std::current_exception();
       return;
     }
     if (has_stages(candidate.setup)) {
@@ -186,9 +308,11 @@ class Search {
     };
     std::ranges::stable_sort(candidate.orders, {}, sent);
     if (candidate.orders.size() > kOrders) candidate.orders.resize(kOrders);
+    if (!has_stages(candidate.setup)) candidate.skimmed_ns = bounds.skimmed_ns(candidate.orders.front().second);
   }
 
-  std::vector<Configuration> estimates_of(const Candidate& candidate, std::int64_t& least_bytes) const {
+  /// Of the orders whose bound isn't beyond `best_ns`.
+  std::vector<Configuration> estimates_of(const Candidate& candidate, double best_ns, std::int64_t& least_bytes) const {
     const auto limit = static_cast<std::int64_t>(static_cast<double>(memory_) * (1 + kMemoryError));
     std::span<const policy::NamedPolicy> schedules;
     if (has_stages(candidate.setup)) schedules = options_.schedules;
@@ -198,8 +322,9 @@ class Search {
     least_bytes = estimate.least_bytes();
     for (const auto& [needs, order] : candidate.orders) {
       // What the share leaves out makes steps longer: messages, and communication that isn't hidden.
-      if (needs.least_ns * share > kEstimateError * best_) continue;
-      const std::optional<EstimatedStep> step = estimate.best(order);
+      if (needs.least_ns * share > kEstimateError * best_ns) continue;
+      if (!found.empty() && is_late()) break;
+      const std::optional<EstimatedStep> step = estimate.best(order, [&] { return is_late(); });
       if (!step) continue;
       least_bytes = least_bytes == 0 ? step->bytes : std::min(least_bytes, step->bytes);
       if (memory_ > 0 && step->bytes > limit) continue;
@@ -219,24 +344,19 @@ class Search {
     return configuration;
   }
 
-  /// Puts the finalists first: of the best estimates, the ones whose graphs are small enough for the time that a search
-  /// may take; the smallest graph if all are too large.
+  /// Puts the finalists first: the best estimates, all within kNear of the best, and one of the included grid.
   std::size_t choose_finalists() {
-    std::int64_t tasks = 0, least = std::numeric_limits<std::int64_t>::max();
-    for (const Configuration& each : result_.configurations) least = std::min(least, each.tasks);
-    const std::int64_t most = std::max(least, kTasksOfFinalists);
+    std::vector<Configuration>& all = result_.configurations;
     std::size_t chosen = 0;
-    const auto is_finalist = [&](const Configuration& each) {
-      if (chosen == options_.finalists || tasks + each.tasks > most) return false;
-      tasks += each.tasks;
-      ++chosen;
-      return true;
-    };
-    std::vector<Configuration> first, others;
-    for (Configuration& each : result_.configurations) (is_finalist(each) ? first : others).push_back(std::move(each));
-    std::ranges::move(others, std::back_inserter(first));
-    result_.configurations = std::move(first);
-    return chosen;
+    const double near = SearchOptions::kNear * all.front().step_ns;
+    while (chosen < all.size() && (chosen < options_.finalists || all[chosen].step_ns <= near)) ++chosen;
+    if (!options_.included) return chosen;
+    const auto found =
+        std::ranges::find_if(all, [&](const Configuration& each) { return is_on(each.setup, *options_.included); });
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(chosen);
+    if (found == all.end() || found < end) return chosen;
+    std::rotate(end, found, found + 1);
+    return chosen + 1;
   }
 
   static bool has_stages(const StepSetup& setup) { return setup.grid.pipe > 1; }
@@ -253,21 +373,46 @@ class Search {
       for (const policy::NamedPolicy& each : planners_of(result_.configurations[i].setup)) plans.emplace_back(i, &each);
     }
     const std::int64_t all = std::ssize(plans) + (options_.searching ? 1 : 0);
-    tell_({fmt::format("planning the best {} whole", finalists), 0, all});
     std::vector<Configuration> planned(plans.size());
-    in_parallel(plans.size(), [&](std::size_t i) {
-      planned[i].setup = result_.configurations[plans[i].first].setup;
-      plan_whole(planned[i], *plans[i].second);
-    });
-    for (std::size_t i = 0; i < plans.size(); ++i) enter(result_.configurations[plans[i].first], planned[i]);
-    sort_finalists(finalists);
+    std::vector<char> tried(plans.size());
+    plan_in_order(plans, planned, tried, all);
+    std::vector<bool> refused(finalists, true);  // by each policy that tried
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if (tried[i] == 0) refused[plans[i].first] = false;
+      enter(result_.configurations[plans[i].first], planned[i]);
+    }
+    sort_finalists(finalists, refused);
     Configuration& first = result_.configurations.front();
-    if (options_.searching && first.exact && first.tasks <= kTasksOfSearching && !has_stages(first.setup)) {
+    const bool searches = options_.searching && first.exact && first.tasks <= kTasksOfSearching;
+    if (searches && !has_stages(first.setup) && seconds() < time_limit()) {
       tell_({fmt::format("planning the best by {}", options_.searching->name), all - 1, all});
       Configuration searched{.setup = first.setup};
       plan_whole(searched, *options_.searching);
       enter(first, searched);
     }
+  }
+
+  /// The best estimates first, and the first of them in any case; the others as far as the time goes.
+  void plan_in_order(const std::vector<std::pair<std::size_t, const policy::NamedPolicy*>>& plans,
+                     std::vector<Configuration>& planned, std::vector<char>& tried, std::int64_t all) const {
+    std::atomic<std::size_t> next = 0, done = 0;
+    std::atomic<double> seconds_a_task = 0;  // of the slowest plan
+    std::mutex telling;
+    in_parallel(static_cast<std::size_t>(std::max(1, options_.threads)), [&](std::size_t) {
+      for (std::size_t i = 0; (i = next++) < plans.size();) {
+        const Configuration& of = result_.configurations[plans[i].first];
+        const double begin = seconds();
+        const double expected = seconds_a_task * static_cast<double>(of.tasks);
+        const bool asked = i == 0 || (options_.included && is_on(of.setup, *options_.included));
+        if (!asked && begin + expected > time_limit()) continue;
+        planned[i].setup = of.setup;
+        plan_whole(planned[i], *plans[i].second);
+        tried[i] = 1;
+        seconds_a_task = std::max<double>(seconds_a_task, (seconds() - begin) / static_cast<double>(of.tasks));
+        const std::lock_guard lock(telling);
+        tell_({"planning the best whole", static_cast<std::int64_t>(++done), all});
+      }
+    });
   }
 
   /// Plans the configuration's setup by a policy, if that can.
@@ -303,12 +448,19 @@ class Search {
   }
 
   /// Drops finalists that no policy could plan within the memory, and estimates that exceed it.
-  void sort_finalists(std::size_t finalists) {
+  void sort_finalists(std::size_t finalists, const std::vector<bool>& refused) {
     std::vector<Configuration>& all = result_.configurations;
-    const auto end = all.begin() + static_cast<std::ptrdiff_t>(finalists);
-    const auto kept = std::stable_partition(all.begin(), end, [](const Configuration& each) { return each.exact; });
-    result_.too_large += end - kept;
-    all.erase(kept, end);
+    std::vector<Configuration> kept;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool is_finalist = i < finalists;
+      if (is_finalist && refused[i] && !all[i].exact) {
+        ++result_.too_large;
+      } else {
+        result_.not_planned += is_finalist && !all[i].exact ? 1 : 0;
+        kept.push_back(std::move(all[i]));
+      }
+    }
+    all = std::move(kept);
     result_.too_large += static_cast<std::int64_t>(std::erase_if(
         all, [&](const Configuration& each) { return !each.exact && memory_ > 0 && each.memory_bytes > memory_; }));
     std::ranges::stable_sort(all, {}, [](const Configuration& each) { return std::tuple(!each.exact, each.step_ns); });
@@ -327,6 +479,7 @@ class Search {
   }
 
   [[noreturn]] void refuse_memory() const {
+    if (least_bytes_ == std::numeric_limits<std::int64_t>::max() && refusal_) std::rethrow_exception(refusal_);
     throw UserError(fmt::format("{} on {} ranks needs {} of memory a rank or more", run_.config.model.name,
                                 options_.ranks, human_bytes(static_cast<std::uint64_t>(least_bytes_))),
                     fmt::format("at most {}", human_bytes(static_cast<std::uint64_t>(memory_))),
@@ -337,9 +490,13 @@ class Search {
   const SearchOptions& options_;
   const TellStatus& tell_;
   const std::int64_t memory_;  // of a rank; 0: any
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::int64_t least_bytes_ = std::numeric_limits<std::int64_t>::max();
   double best_ = std::numeric_limits<double>::infinity();  // of the estimates
-  std::vector<Candidate> open_;                            // a heap
+  std::exception_ptr refusal_ = nullptr;                   // the first, by the checks of a configuration
+  std::atomic<bool> has_estimate_ = false;
+  std::vector<Candidate> open_;  // a heap, bounded by closed forms
+  std::vector<Candidate> near_;  // bounded by graphs, to be estimated
   SearchResult result_;
 };
 

@@ -14,6 +14,7 @@
 #include "study/policy_step.h"
 #include "study/search/closed_forms.h"
 #include "study/search/step_setup.h"
+#include "train/run/model_speed.h"
 
 namespace weft::study {
 namespace {
@@ -109,13 +110,26 @@ struct RankedConfiguration {
   std::size_t number = 1, axonn_place = 1;
 };
 
+/// The number of the included grid's best configuration, from 1; 0: there is none.
+std::size_t included_number(const SearchResult& result) {
+  if (!result.included || !result.included->setup) return 0;
+  const auto found = std::ranges::find(result.configurations, *result.included->setup, &Configuration::setup);
+  return static_cast<std::size_t>(found - result.configurations.begin()) + 1;
+}
+
 std::vector<RankedConfiguration> ranked(const SearchResult& result, std::size_t most) {
   const std::vector<std::size_t> places = axonn_places(result);
   std::vector<RankedConfiguration> rows;
-  for (std::size_t i = 0; i < std::min(most, places.size()); ++i) {
-    rows.push_back({result.configurations[i], i + 1, places[i]});
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool asked = included_number(result) == i + 1;
+    if (i < most || asked) rows.push_back({result.configurations[i], i + 1, places[i]});
   }
   return rows;
+}
+
+/// What stands before a step that wasn't planned.
+std::string mark_of(Known known) {
+  return known == Known::plan ? "" : known == Known::bound ? "≥ " : "~";
 }
 
 /// Of JSON and the table.
@@ -125,6 +139,7 @@ Columns<RankedConfiguration> columns_of(const SearchResult& result) {
     return [value](const Row& row) { return row.of.exact ? Cell(value(row.of)) : Cell(); };
   };
   const auto about = [](const Row& row, const std::string& text) { return (row.of.exact ? "" : "~") + text; };
+  const auto step_text = [](const Row& row) { return mark_of(row.of.known()) + format_time(row.of.step_ns); };
   Columns<Row> columns;
   columns.show({.head = "#"}, [](const Row& row) { return fmt::format("{}", row.number); });
   add_setup(
@@ -132,22 +147,22 @@ Columns<RankedConfiguration> columns_of(const SearchResult& result) {
       [](const StepSetup& setup) { return Cell("", axis_order(setup)); }, 1);
   columns.show({.head = "with", .words = true}, [](const Row& row) { return options_of(row.of); });
   columns.add("policy", [](const Row& row) { return row.of.policy; }, {.head = "policy", .words = true, .rank = 2});
-  columns.add("step_ms", [](const Row& row) { return row.of.step_ns * 1e-6; })
-      .shown({.head = "step"}, [about](const Row& row) { return about(row, format_time(row.of.step_ns)); });
+  columns.add("step_ms", [](const Row& row) { return row.of.step_ns * 1e-6; }).shown({.head = "step"}, step_text);
   columns.add("step_seconds", [](const Row& row) { return seconds_of(row.of); });
   columns.add(
-      "tokens_per_s", [&](const Row& row) { return tokens_per_second(result.config, row.of.step_ns); },
+      "tokens_per_s", [&](const Row& row) { return train::tokens_per_second(result.config, row.of.step_ns); },
       {.head = "tokens/s", .rank = 3}, human_count);
   columns.add(
       "mfu",
       [&](const Row& row) {
-        return model_flops_share(result.config, row.of.setup.grid.ranks(), result.machine, row.of.step_ns);
+        return train::model_flops_share(result.config, row.of.setup.grid.ranks(), result.machine, row.of.step_ns);
       },
       {.head = "MFU", .rank = 3}, percent_text);
   columns.add("memory_bytes", [](const Row& row) { return row.of.memory_bytes; })
       .shown({.head = "memory"}, [about](const Row& row) { return about(row, bytes_text(row.of.memory_bytes)); });
   columns.add("fits", [](const Row&) { return true; });
   columns.add("estimated", [](const Row& row) { return !row.of.exact; });
+  columns.add("step_is_bound", [](const Row& row) { return row.of.known() == Known::bound; });
   columns.show({.head = "exposed", .rank = 2},
                [](const Row& row) { return row.of.exact ? format_time(exposed_ns(*row.of.report)) : ""; });
   columns.show({.head = "limited by", .words = true, .rank = 2}, [](const Row& row) { return limit_text(row.of); });
@@ -245,6 +260,29 @@ std::string loss_text(const Configuration& best, const Configuration& other) {
   return parts.empty() ? text : fmt::format("{}; {}", text, fmt::join(parts, ", "));
 }
 
+/// Why the included grid isn't the first.
+std::string included_text(const SearchResult& result) {
+  const std::string grid = graph::to_string(result.included->grid);
+  const std::size_t number = included_number(result);
+  if (number == 0) return fmt::format("{} has no configuration: {}", grid, result.included->reason);
+  const Configuration &best = result.configurations.front(), &own = result.configurations[number - 1];
+  if (number == 1) return fmt::format("{} is the fastest", grid);
+  return fmt::format("{} is number {}: {}", grid, number, loss_text(best, own));
+}
+
+/// What became of the choices.
+std::vector<std::string> counts_of(const SearchResult& result) {
+  std::vector<std::string> counts = {
+      fmt::format("{} take too much memory", result.too_large),
+      fmt::format("{} are slower than the best by their bounds", result.too_slow),
+      fmt::format("{} by one schedule of small steps", result.skimmed),
+      fmt::format("{} were estimated from small steps (~; ≥: a bound that is above the estimate)", result.estimated)};
+  if (result.dominated > 0) {
+    counts.push_back(fmt::format("{} save memory that isn't short", result.dominated));
+  }
+  return counts;
+}
+
 StyledText search_text(const SearchResult& result, std::size_t most, const std::string& reasons,
                        std::optional<std::size_t> width) {
   StyledText text = table_text(columns_of(result).table(ranked(result, most)), width);
@@ -254,16 +292,25 @@ StyledText search_text(const SearchResult& result, std::size_t most, const std::
     notes += fmt::format("… and {} more: --top {} shows all\n", result.configurations.size() - shown,
                          result.configurations.size());
   }
-  notes += fmt::format(
-      "{} choices: {} take too much memory, {} are slower than the best by their bounds, {} were estimated from small "
-      "steps (~)\n",
-      result.choices, result.too_large, result.too_slow, result.estimated);
+  notes += fmt::format("{} choices: {}\n", result.choices, join(counts_of(result)));
+  if (result.not_examined + result.not_planned > 0) {
+    notes += fmt::format(
+        "the time was over: {} choices weren't looked at, {} of the best estimates weren't planned whole; --max-time "
+        "gives more\n",
+        result.not_examined, result.not_planned);
+  }
+  if (result.included) notes += included_text(result) + "\n";
   if (!reasons.empty()) notes += "\n" + reasons;
   text.add(notes);
   return text;
 }
 
 JsonObject search_json(const SearchResult& result, std::size_t most) {
+  JsonObject included;
+  if (result.included) {
+    included.add("grid", graph::to_string(result.included->grid)).add("number", included_number(result));
+    included.add("why", included_text(result));
+  }
   return JsonObject()
       .add("configurations", columns_of(result).json(ranked(result, most), Absent::left_out))
       .add("model", result.config.model.name)
@@ -272,7 +319,12 @@ JsonObject search_json(const SearchResult& result, std::size_t most) {
       .add("choices", result.choices)
       .add("too_large", result.too_large)
       .add("too_slow", result.too_slow)
+      .add("skimmed", result.skimmed)
+      .add("dominated", result.dominated)
+      .add("not_examined", result.not_examined)
+      .add("not_planned", result.not_planned)
       .add("estimated", result.estimated)
+      .add("included", included)
       .add("unsure_numbers", cost::unsure_numbers(result.machine));
 }
 

@@ -97,6 +97,13 @@ double extrapolated(const StepSizes& sizes, std::size_t steps, const Value& valu
   return sizes.extrapolated(values);
 }
 
+double scheduled_by_rank(const std::shared_ptr<const graph::Graph>& graph, const cost::TaskCosts& costs,
+                         const policy::PolicyOptions& options) {
+  policy::ListScheduler scheduler(policy::ClassTasks({&graph, 1}, {&costs, 1}, options.compute_streams), options,
+                                  {&options.memory_limit, 1});
+  return scheduler.run(policy::upward_rank(scheduler.tasks()));
+}
+
 }  // namespace
 
 StepSizes::StepSizes(std::int64_t layers, std::int64_t micro_batches, const Pair& of_layers,
@@ -145,6 +152,7 @@ StepBounds::StepBounds(const train::ResolvedRun& run, const StepSetup& setup)
     }
     state_bytes_.push_back(static_cast<double>(policy::state_bytes(*graph)));
     kept_bytes_.push_back(static_cast<double>(kept_at_loss(*graph)));
+    graphs_.push_back(graph);
   }
   kinds_ = std::make_shared<const graph::Graph>(std::move(kinds).build());
 }
@@ -175,6 +183,18 @@ StepNeeds StepBounds::needs(const AxisOrder& order) const {
   needs.least_bytes =
       static_cast<std::int64_t>(sizes_.extrapolated(state_bytes_) + sizes_.extrapolated(kept_bytes_)) / classes;
   return needs;
+}
+
+double StepBounds::skimmed_ns(const AxisOrder& order) const {
+  const std::vector<StepSizes::Size> sizes = sizes_.all();
+  return extrapolated(sizes_, sizes.size(), [&](std::size_t step) {
+    train::ResolvedRun run = small_run(run_, sizes[step]);
+    run.config.grid.order = order;
+    simulate::Problem problem = train::planning_problem(run, {graphs_[step]});
+    problem.options.memory_limit = 0;
+    const cost::TaskCosts costs = policy::costs_of(*graphs_[step], problem.options);
+    return scheduled_by_rank(graphs_[step], costs, problem.options);
+  });
 }
 
 std::optional<EstimatedStep> step_by(const policy::NamedPolicy& policy, train::ResolvedRun run,
@@ -265,9 +285,9 @@ double StepEstimate::makespan(std::size_t step, const AxisOrder& order, std::int
         lean_.scratch[step] + static_cast<std::int64_t>(share * static_cast<double>(limit_ - lean_.total));
   }
   const cost::TaskCosts costs = policy::costs_of(graph, problem.options);
+  if (by_rank) return scheduled_by_rank(small.graph, costs, problem.options);
   policy::ListScheduler scheduler(policy::ClassTasks({&small.graph, 1}, {&costs, 1}, problem.options.compute_streams),
                                   problem.options, {&problem.options.memory_limit, 1});
-  if (by_rank) return scheduler.run(policy::upward_rank(scheduler.tasks()));
   policy::RuleChooser chooser(scheduler.tasks(), rules);
   return scheduler.run(chooser);
 }
@@ -286,7 +306,7 @@ std::optional<EstimatedStep> StepEstimate::step_by(const policy::NamedPolicy& po
   return study::step_by(policy, std::move(run), sizes);
 }
 
-std::optional<EstimatedStep> StepEstimate::best(const AxisOrder& order) const {
+std::optional<EstimatedStep> StepEstimate::best(const AxisOrder& order, const std::function<bool()>& is_late) const {
   std::optional<EstimatedStep> best;
   const auto fits = [&](const EstimatedStep& step) { return limit_ <= 0 || step.bytes <= limit_; };
   const auto take = [&](const EstimatedStep& step) {
@@ -296,6 +316,7 @@ std::optional<EstimatedStep> StepEstimate::best(const AxisOrder& order) const {
     if (better) best = step;
   };
   for (const policy::NamedPolicy& policy : policies_) {
+    if (best && is_late && is_late()) break;
     if (const std::optional<EstimatedStep> step = step_by(policy, order)) take(*step);
   }
   if (!policies_.empty()) return best;

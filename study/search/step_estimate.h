@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -75,11 +76,16 @@ class StepBounds {
   /// With the grid's axes in this order.
   StepNeeds needs(const AxisOrder& order) const;
 
+  /// The step by a single list schedule of the small graphs, under no memory limit: near enough to tell which setups
+  /// are worth an estimate. Not of pipelines.
+  double skimmed_ns(const AxisOrder& order) const;
+
  private:
   train::ResolvedRun run_;  // of the setup
   StepSizes sizes_;
-  std::shared_ptr<const graph::Graph> kinds_;  // one task of each signature
-  std::vector<std::vector<double>> counts_;    // by task of kinds_: how many a small step has of its signature
+  std::vector<std::shared_ptr<const graph::Graph>> graphs_;  // by size
+  std::shared_ptr<const graph::Graph> kinds_;                // one task of each signature
+  std::vector<std::vector<double>> counts_;  // by task of kinds_: how many a small step has of its signature
   std::vector<double> state_bytes_, kept_bytes_;
 };
 
@@ -111,7 +117,8 @@ class StepEstimate {
   ///
   /// List schedules, and program order if it fits, count as if they took least_bytes(). Those of a small step may take
   /// the scratch of its lean plan, and its layers' share of what the limit leaves beyond the whole step's lean plan.
-  std::optional<EstimatedStep> best(const AxisOrder& order) const;
+  /// `is_late`: whether the policies that are left needn't order it.
+  std::optional<EstimatedStep> best(const AxisOrder& order, const std::function<bool()>& is_late = {}) const;
 
  private:
   struct SmallStep {

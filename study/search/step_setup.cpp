@@ -40,6 +40,15 @@ std::vector<bool> values_of(bool own, bool has_effect, bool is_kept) {
   return {false};
 }
 
+/// The values of sequence-parallel for rows that a rank runs at once.
+std::vector<bool> sequence_parallel_of(const train::RunConfig& config, const graph::Grid& grid, std::int64_t rows,
+                                       bool tried) {
+  const bool divides = rows % grid.x == 0 && rows % grid.y == 0;
+  if (tried) return divides && grid.x * grid.y > 1 ? std::vector{false, true} : std::vector{false};
+  if (config.sequence_parallel && !divides) return {};
+  return {config.sequence_parallel};
+}
+
 std::vector<std::int64_t> micro_batches_of(const train::RunConfig& config, std::int64_t share, const KeptKeys& kept) {
   if (!kept.contains("micro-batch") || config.micro_batch == 0) return divisors(share);
   if (share % config.micro_batch != 0) return {};
@@ -54,6 +63,7 @@ std::string to_string(const StepSetup& setup) {
   if (setup.recompute == train::Recompute::block) text += ", recompute block";
   if (setup.reshard_after_forward) text += ", reshard";
   if (setup.zero1) text += ", ZeRO-1";
+  if (setup.sequence_parallel) text += ", sequence-parallel";
   return text;
 }
 
@@ -75,6 +85,7 @@ std::string options_text(const StepSetup& setup) {
   if (setup.recompute == train::Recompute::block) words.emplace_back("recompute");
   if (setup.reshard_after_forward) words.emplace_back("reshard");
   if (setup.zero1) words.emplace_back("ZeRO-1");
+  if (setup.sequence_parallel) words.emplace_back("sequence-parallel");
   return join(words);
 }
 
@@ -91,6 +102,7 @@ train::RunConfig with_setup(train::RunConfig config, const StepSetup& setup) {
   config.recompute = setup.recompute;
   config.reshard_after_forward = setup.reshard_after_forward;
   config.zero1 = setup.zero1;
+  config.sequence_parallel = setup.sequence_parallel;
   return config;
 }
 
@@ -105,7 +117,8 @@ std::vector<train::Setting> settings_of(const StepSetup& setup, const std::strin
 }
 
 StepSetup setup_of(const train::RunConfig& config) {
-  return {config.grid, config.micro_batch, config.recompute, config.reshard_after_forward, config.zero1};
+  return {config.grid,  config.micro_batch,      config.recompute, config.reshard_after_forward,
+          config.zero1, config.sequence_parallel};
 }
 
 const std::vector<std::string>& searched_keys() {
@@ -115,7 +128,7 @@ const std::vector<std::string>& searched_keys() {
 }
 
 std::vector<StepSetup> setups_of(const train::RunConfig& config, std::int64_t ranks, const KeptKeys& kept,
-                                 const std::vector<std::int64_t>& pipes) {
+                                 const std::vector<std::int64_t>& pipes, bool sequence_parallel) {
   std::vector<StepSetup> choices;
   for (graph::Grid grid : grids_of(config, ranks, kept, pipes)) {
     grid.order = kept.contains("axis-order") ? config.grid.order : graph::kAxes;
@@ -123,13 +136,17 @@ std::vector<StepSetup> setups_of(const train::RunConfig& config, std::int64_t ra
     const std::int64_t share = config.global_batch / grid.batch_ranks();
     for (const std::int64_t micro_batch : micro_batches_of(config, share, kept)) {
       if (grid.pipe > share / micro_batch) continue;
+      const std::vector<bool> by_rows =
+          sequence_parallel_of(config, grid, micro_batch * config.seq_len, sequence_parallel);
       for (const bool recompute :
            values_of(config.recompute == train::Recompute::block, true, kept.contains("recompute"))) {
         for (const bool reshard :
              values_of(config.reshard_after_forward, grid.z > 1, kept.contains("reshard-after-forward"))) {
           for (const bool zero1 : values_of(config.zero1, grid.data > 1, kept.contains("zero-1"))) {
-            choices.push_back(
-                {grid, micro_batch, recompute ? train::Recompute::block : train::Recompute::none, reshard, zero1});
+            for (const bool rows : by_rows) {
+              choices.push_back({grid, micro_batch, recompute ? train::Recompute::block : train::Recompute::none,
+                                 reshard, zero1, rows});
+            }
           }
         }
       }

@@ -21,6 +21,7 @@ struct StepSetup {
   train::Recompute recompute = train::Recompute::none;
   bool reshard_after_forward = false;
   bool zero1 = false;
+  bool sequence_parallel = false;
   friend bool operator==(const StepSetup&, const StepSetup&) = default;
 };
 
@@ -56,8 +57,10 @@ const std::vector<std::string>& searched_keys();
 /// grid and its micro-batch.
 /// `pipes`: the numbers of pipeline stages that are tried where the grid isn't kept, as far as there are as many
 /// layers. A pipeline has at least as many micro-batches as stages.
+/// `sequence_parallel`: both values of that key are tried where x or y is above 1. Otherwise it stays as it is. Rows
+/// that x or y doesn't divide leave it off, or the grid out.
 std::vector<StepSetup> setups_of(const train::RunConfig& config, std::int64_t ranks, const KeptKeys& kept,
-                                 const std::vector<std::int64_t>& pipes = {1});
+                                 const std::vector<std::int64_t>& pipes = {1}, bool sequence_parallel = false);
 
 /// The orders of the grid's axes that differ: axes of one rank are left where they usually are.
 std::vector<AxisOrder> axis_orders(const graph::Grid& grid);
@@ -83,6 +86,7 @@ void add_setup(Columns<Row>& columns, SetupIn setup_in, Cell (*order)(const Step
                  }));
   columns.figure("reshard_after_forward", of_setup([](const StepSetup& setup) { return setup.reshard_after_forward; }));
   columns.figure("zero_1", of_setup([](const StepSetup& setup) { return setup.zero1; }));
+  columns.figure("sequence_parallel", of_setup([](const StepSetup& setup) { return setup.sequence_parallel; }));
 }
 
 }  // namespace weft::study

@@ -18,6 +18,7 @@
 #include "runtime/cost/machine_keys.h"
 #include "study/policy_step.h"
 #include "train/config/resolved_run.h"
+#include "train/run/model_speed.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -109,8 +110,8 @@ train::ResolvedRun resolve(const Sweep& sweep, const std::vector<std::string>& v
 void enter(SweepRow& row, const simulate::Report& report, const cost::Machine& machine,
            const train::RunConfig& config) {
   row.step_ms = report.step_ns() * 1e-6;
-  row.tokens_per_s = tokens_per_second(config, report.step_ns());
-  row.mfu = model_flops_share(config, config.grid.ranks(), machine, report.step_ns());
+  row.tokens_per_s = train::tokens_per_second(config, report.step_ns());
+  row.mfu = train::model_flops_share(config, config.grid.ranks(), machine, report.step_ns());
   row.exposed_ms = most(report.times(), &simulate::ClassTimes::exposed) * 1e-6;
   row.communication_ms = most(report.times(), &simulate::ClassTimes::communication) * 1e-6;
   row.memory_bytes = report.memory_bytes();

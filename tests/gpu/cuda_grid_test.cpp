@@ -2,6 +2,8 @@
 // and as one replayed CUDA graph.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "runtime/execute/cuda/cuda_device.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
@@ -42,6 +44,26 @@ TEST_F(CudaGrid, GridsThatShareTheGpu) {
         testing::expect_near(testing::run_grid(testing::on_gpu(testing::small_run(family, dtype, grid))), serial,
                              dtype == DType::bf16 ? 5e-3 : 1e-5);
       }
+    }
+  }
+}
+
+// What lies between products is cut by rows: over y, over x, and over both.
+TEST_F(CudaGrid, SequenceParallelGridsThatShareTheGpu) {
+  for (const auto& [family, dtype] :
+       {std::pair(ops::Family::gpt2, DType::bf16), std::pair(ops::Family::llama, DType::f32)}) {
+    const testing::GridOutcome serial = testing::run_grid(testing::on_gpu(testing::small_run(family, dtype, {})));
+    for (const graph::Grid& grid : {graph::Grid{1, 2, 1, 1}, graph::Grid{2, 1, 1, 1}, graph::Grid{2, 2, 1, 1}}) {
+      SCOPED_TRACE(std::string(ops::to_string(family)) + " " + std::string(to_string(dtype)) + " " +
+                   graph::to_string(grid));
+      testing::GridRun run = testing::small_run(family, dtype, grid);
+      run.step.sequence_parallel = true;
+      const testing::GridOutcome found = testing::run_grid(testing::on_gpu(run));
+      testing::expect_near(found, serial, dtype == DType::bf16 ? 5e-3 : 1e-5);
+      if (grid.y == 1 || (testing::kEmulated && grid.x > 1)) continue;
+      testing::expect_equal(testing::run_grid(testing::on_gpu(run, true)), found);
+      run.policy = "lhs";
+      testing::expect_equal(testing::run_grid(testing::on_gpu(run)), found);
     }
   }
 }

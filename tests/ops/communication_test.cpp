@@ -62,7 +62,8 @@ std::map<graph::Channel, double> closed_form(const ModelConfig& model, const Ste
     bytes[graph::Channel::z_gather] += gathers * share(grid.z) * block * e;
     bytes[graph::Channel::z_scatter] += share(grid.z) * block * 4;
     bytes[over_a] += 2 * share(a) * m * layer.out / static_cast<double>(b) * e;
-    bytes[over_b] += 2 * share(b) * m * layer.in / static_cast<double>(a) * e;
+    // With sequence parallelism an input is gathered in both passes, and its gradient scattered.
+    bytes[over_b] += (step.sequence_parallel ? 3 : 2) * share(b) * m * layer.in / static_cast<double>(a) * e;
     bytes[graph::Channel::data] += 2 * share(grid.data) * block / static_cast<double>(grid.z) * 4;
   }
   for (auto& [channel, sum] : bytes) sum *= static_cast<double>(model.layers);
@@ -98,27 +99,36 @@ TEST_P(LinearVolume, IsTheClosedForm) {
     std::int64_t micro_batches = 1;
     bool gathers_twice = false;  // weights are dropped after the forward pass
     GradientReduction reduction = GradientReduction::step;
+    bool sequence_parallel = false;
   };
   const ModelConfig model = wide_model(GetParam().first);
   for (const Variant& variant :
-       {Variant{}, Variant{1, true}, Variant{3}, Variant{3, false, GradientReduction::micro_batch}}) {
+       {Variant{}, Variant{1, true}, Variant{3}, Variant{3, false, GradientReduction::micro_batch},
+        Variant{3, false, GradientReduction::step, true}}) {
     StepConfig step = one_step(GetParam().second);
     step.micro_batches = variant.micro_batches;
     step.reshard_after_forward = variant.gathers_twice;
     step.gradient_reduction = variant.reduction;
+    step.sequence_parallel = variant.sequence_parallel;
+    if (step.sequence_parallel) step.seq_len = 6;  // every axis divides the rows
     auto expected = closed_form(model, step, variant.gathers_twice ? 2 : 1);
     if (step.scatters_each_micro_batch()) expected[graph::Channel::z_scatter] *= 3;
     expect_equal(measured(*lower_train(model, step)), expected);
   }
 }
 
-TEST(Communication, OtherPartsAreListedApart) {
-  StepConfig step = one_step(Grid{2, 2, 2, 2});
-  step.clip = 1;
+std::map<ModelPart, std::int64_t> counts_of(const StepConfig& step) {
   std::map<ModelPart, std::int64_t> counts;
   for (const Communication& row : communication_of(*lower_train(wide_model(Family::gpt2), step))) {
     counts[row.part] += row.count;
   }
+  return counts;
+}
+
+TEST(Communication, OtherPartsAreListedApart) {
+  StepConfig step = one_step(Grid{2, 2, 2, 2});
+  step.clip = 1;
+  std::map<ModelPart, std::int64_t> counts = counts_of(step);
   // Two norms in a layer and one at the end: statistics forward, sums backward; weights and biases over z and data.
   EXPECT_EQ(counts[ModelPart::norms], 5 * 2 + 5 * 2 * 2);
   EXPECT_EQ(counts[ModelPart::biases], 2 * 4 * 2);
@@ -129,6 +139,55 @@ TEST(Communication, OtherPartsAreListedApart) {
   EXPECT_EQ(counts[ModelPart::head], 2);  // logits over x, their input's gradient over y
   // wte and wpe: gathered, scattered, reduced; the embedding over y.
   EXPECT_EQ(counts[ModelPart::embedding], 2 * 3 + 1);
+}
+
+// Gradients of norms are summed over y once a step, whatever the number of micro-batches.
+TEST(Communication, SequenceParallelNormsAreSummedOnce) {
+  StepConfig step = one_step(Grid{2, 2, 2, 2});
+  std::map<ModelPart, std::int64_t> whole = counts_of(step);
+  step.sequence_parallel = true;
+  std::map<ModelPart, std::int64_t> cut = counts_of(step);
+  EXPECT_EQ(cut[ModelPart::norms], whole[ModelPart::norms] + 5 * 2);
+  EXPECT_EQ(cut[ModelPart::biases], whole[ModelPart::biases]);
+  EXPECT_EQ(cut[ModelPart::loss], whole[ModelPart::loss]);
+  EXPECT_EQ(cut[ModelPart::head], whole[ModelPart::head] + 2);            // its input is gathered, in both passes
+  EXPECT_EQ(cut[ModelPart::embedding], whole[ModelPart::embedding] + 1);  // scattered, and its gradient gathered
+  step.micro_batches = 3;
+  std::map<ModelPart, std::int64_t> thrice = counts_of(step);
+  // Two norms in a layer and one at the end: statistics forward, sums backward.
+  EXPECT_EQ(thrice[ModelPart::norms], cut[ModelPart::norms] + 2 * 5 * 2);
+}
+
+// An input that is computed again is gathered once for the product and for the weight's gradient. In messages of one
+// way and hidden columns: 2 products' results and 2 inputs' gradients are summed, 2 ways each; computed again, 1 more.
+TEST(Communication, SequenceParallelSendsAsManyTimesMore) {
+  StepConfig step = one_step(Grid{.y = 2});
+  const auto over_y = [&](bool sequence_parallel, bool recompute) {
+    step.sequence_parallel = sequence_parallel;
+    step.recompute_blocks = recompute;
+    return measured(*lower_train(wide_model(Family::gpt2), step))[graph::Channel::y];
+  };
+  const double one_way = over_y(false, false) / 8;
+  EXPECT_DOUBLE_EQ(over_y(true, false), 10 * one_way);
+  EXPECT_DOUBLE_EQ(over_y(false, true), 10 * one_way);
+  EXPECT_DOUBLE_EQ(over_y(true, true), 11 * one_way);
+}
+
+// A stage sends the rank's rows of its output alone.
+TEST(Communication, SequenceParallelStagesSendTheirRows) {
+  StepConfig step = one_step(Grid{.y = 2, .pipe = 2});
+  step.pipeline = balanced_layout(wide_model(Family::gpt2), step.seq_len, 2);
+  const auto sent = [&] {
+    double bytes = 0;
+    for (const Communication& row : communication_of(*lower_train(wide_model(Family::gpt2), step))) {
+      if (row.part == ModelPart::stages) bytes += row.bytes;
+    }
+    return bytes;
+  };
+  const double whole = sent();
+  step.sequence_parallel = true;
+  EXPECT_GT(whole, 0);
+  EXPECT_DOUBLE_EQ(sent(), whole / 2);
 }
 
 }  // namespace

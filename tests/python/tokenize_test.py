@@ -60,9 +60,9 @@ class Tokenize(unittest.TestCase):
         self.assertEqual(self.digests("got.bin"), self.digests("wanted.bin"))
 
     def expect_refused(self, *arguments, part):
-        self.assertEqual(self.run_it(*arguments, "-o", "got.bin"), 2, self.answer)
+        self.assertEqual(self.run_it(*arguments, "-o", "refused.bin"), 2, self.answer)
         self.assertIn(part, self.answer.stderr)
-        self.assertEqual(list(self.folder.glob("got.bin*")), [])
+        self.assertEqual(list(self.folder.glob("refused.bin*")), [])
 
     def test_parquet_and_both_forms_of_arrow(self):
         texts = [{"text": record["text"]} for record in RECORDS]
@@ -123,7 +123,7 @@ class Tokenize(unittest.TestCase):
         middle = len(content) // 3
         (self.folder / "damaged.parquet").write_bytes(content[:middle] + bytes(2000) + content[middle + 2000 :])
         self.expect_refused("damaged.parquet", part="damaged.parquet")
-        self.expect_refused("whole.parquet", "--field", "body", part="standard input line 1")
+        self.expect_refused("whole.parquet", "--field", "body", part="line 1 has no text")
         self.expect_refused("whole.parquet", "--split", "train", part="--split train")
         self.expect_refused("whole.parquet", "--limit", "0", part="--limit 0")
         self.expect_refused("whole.parquet", "--program", "/nowhere/weft", part="/nowhere/weft")

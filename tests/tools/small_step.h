@@ -24,7 +24,9 @@ class SmallStep : public WeftFolder {
   CommandResult weft(const std::string& command, const Words& more) const { return run(words_of(command, more)); }
   nlohmann::json figures(const std::string& command, const Words& more) const {
     const CommandResult result = succeeded(weft(command, joined(more, {"--json"})));
-    EXPECT_EQ(result.errors, "");
+    // Machines without measured products warn.
+    EXPECT_TRUE(result.errors.empty() || result.errors.find("no measured product") != std::string::npos)
+        << result.errors;
     return nlohmann::json::parse(result.output);
   }
   void expect_refused(const std::string& command, const Words& more, const Words& parts) const {

@@ -262,6 +262,16 @@ TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
   expect_bits_of_the_cpu(run, testing::on_own_fakes);
 }
 
+TEST(DeviceSequenceParallel, CutRowsHaveTheCpusBitsOnEveryExecutor) {
+  for (const graph::Grid& grid : {graph::Grid{.x = 2}, graph::Grid{.y = 2, .data = 2}}) {
+    testing::GridRun run = tiny_run(grid, 5);
+    run.step.sequence_parallel = true;
+    expect_bits_of_the_cpu(run, on_fake);
+    expect_bits_of_the_cpu(run, on_fake_with_graphs);
+    expect_bits_of_the_cpu(run, testing::on_own_fakes);
+  }
+}
+
 TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(graph::Grid{2, 1, 1, 2}, 1), 1));
 }

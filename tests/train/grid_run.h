@@ -182,7 +182,7 @@ inline void write_inputs(const GridRun& run, const execute::State& state, std::i
   scalars[3] = static_cast<float>(1.0 / static_cast<double>(run.counted_targets()));
   if (state.contains(ops::names::kRandom)) {
     const auto random = state.get<std::int64_t>(ops::names::kRandom);
-    random[0] = 99, random[1] = k, random[2] = first * seq;
+    random[0] = 99, random[1] = k, random[2] = ops::first_row(run.step, at);
   }
 }
 

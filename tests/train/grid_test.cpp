@@ -377,6 +377,8 @@ testing::GridRun random_run(int trial, std::mt19937& random) {
   step.clip = draw(0, 1) == 0 ? 0.0F : 0.3F;
   step.reduce_dtype = draw(0, 3) == 0 ? DType::bf16 : DType::f32;
   if (draw(0, 1) == 0) step.gradient_reduction = ops::GradientReduction::micro_batch;
+  const std::int64_t rows = step.micro_batch * step.seq_len;
+  step.sequence_parallel = trial % 2 == 0 && rows % step.grid.x == 0 && rows % step.grid.y == 0;
   for (const char* rewrite :
        {"recompute", "recompute=0", "reshard", "reshard=0", "bucket=512", "split-collective=128", "ar-to-rs-ag"}) {
     if (draw(0, 4) == 0) run.rewrites += (run.rewrites.empty() ? "" : ";") + std::string(rewrite);
@@ -410,11 +412,12 @@ void expect_one_ranks_or_refused(int trials) {
     const testing::GridRun run = random_run(trial, random);
     const ops::ModelConfig& model = run.model;
     const ops::StepConfig& step = run.step;
-    SCOPED_TRACE(fmt::format(
-        "trial {}: {}, heads {}/{}, hidden {}, ffn {}, vocab {}, grid {}, {} gradients, policy {}, "
-        "rewrites {}, lora {}",
-        trial, ops::to_string(model.family), model.heads, model.kv_heads, model.hidden, model.ffn, model.vocab,
-        graph::to_string(step.grid), to_string(step.reduce_dtype), run.policy, run.rewrites, model.lora.rank));
+    SCOPED_TRACE(
+        fmt::format("trial {}: {}, heads {}/{}, hidden {}, ffn {}, vocab {}, grid {}, {} gradients, policy {}, "
+                    "rewrites {}, lora {}, sequence-parallel {}",
+                    trial, ops::to_string(model.family), model.heads, model.kv_heads, model.hidden, model.ffn,
+                    model.vocab, graph::to_string(step.grid), to_string(step.reduce_dtype), run.policy, run.rewrites,
+                    model.lora.rank, step.sequence_parallel));
     const std::string refusal = testing::message_of<UserError>([&] { ops::validate_grid(model, step.grid); });
     if (!refusal.empty()) {
       ++refused;

@@ -65,6 +65,13 @@ class WithFiles : public Tokenizer {
   TokenizerPointer inner_;
 };
 
+TokenizerFile generation_config_of(const TokenizerFacts& facts) {
+  JsonObject generation;
+  if (facts.begin) generation.add("bos_token_id", *facts.begin);
+  generation.add("eos_token_id", facts.ends);
+  return {kGenerationFile, generation.text() + "\n"};
+}
+
 std::string chatml_of(const Tokenizer& tokenizer) {
   const std::string end = tokenizer.token_id(kTurnEnd) ? "'" + std::string(kTurnEnd) + "'" : "eos_token";
   return "{%- for message in messages -%}\n"
@@ -123,11 +130,16 @@ TokenizerPointer with_template(TokenizerPointer tokenizer, std::string source, s
     return file.name == kChatTemplateFile || file.name == kGenerationFile;
   });
   facts.files.push_back({kChatTemplateFile, std::move(source)});
-  JsonObject generation;
-  if (facts.begin) generation.add("bos_token_id", *facts.begin);
-  generation.add("eos_token_id", facts.ends);
-  facts.files.push_back({kGenerationFile, generation.text() + "\n"});
+  facts.files.push_back(generation_config_of(facts));
   return std::make_shared<WithFiles>(std::move(facts), std::move(tokenizer));
+}
+
+std::vector<TokenizerFile> files_to_export(const Tokenizer& tokenizer) {
+  std::vector<TokenizerFile> files = tokenizer.facts().files;
+  if (content_of(tokenizer.facts(), kGenerationFile) == nullptr && chat_template_of(tokenizer)) {
+    files.push_back(generation_config_of(tokenizer.facts()));
+  }
+  return files;
 }
 
 }  // namespace weft::text

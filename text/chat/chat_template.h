@@ -31,4 +31,8 @@ std::string chat_template_source(const Tokenizer& tokenizer, const std::string& 
 /// The same tokenizer with a template among its files, and other ends of texts.
 TokenizerPointer with_template(TokenizerPointer tokenizer, std::string source, std::vector<std::int32_t> ends);
 
+/// The tokenizer's files for a folder of Hugging Face. With a template they tell the ends of a turn by a
+/// generation_config.json, where transformers looks for them.
+std::vector<TokenizerFile> files_to_export(const Tokenizer& tokenizer);
+
 }  // namespace weft::text

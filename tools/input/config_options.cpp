@@ -47,7 +47,8 @@ const std::vector<KeyValue>& key_values() {
       {"machine",
        "MACHINE",
        Paths::files,
-       {"laptop", "dgx-h100", "perlmutter", "frontier", "alps", "tpu-v4", "p4d", "ethernet-10g", "ethernet-1g"}},
+       {"laptop", "hgx-h100", "dgx-h100", "grand-teton", "dgx-a100", "perlmutter", "mi250x", "frontier", "alps",
+        "tpu-v4", "p4d", "ethernet-10g", "ethernet-1g"}},
       {"profile", "FILE", Paths::files},
       {"gemm-tuning", "FILE", Paths::files, {"auto", "none"}},
       {"run-dir", "FOLDER", Paths::folders},
@@ -236,6 +237,8 @@ train::RunConfig ConfigOptions::load() const {
     const cost::Machine machine = cost::find_machine(config.machine, cost::machine_folders());
     for (const std::string& line : cost::implausible_numbers(machine))
       Log(LogTopic::plan).warning("{}: {}", machine.name, line);
+    if (const std::string text = cost::unmeasured_text(machine); !text.empty())
+      Log(LogTopic::plan).warning("{}: {}", machine.name, text);
   }
   config.accepted.insert(given_->accepted.begin(), given_->accepted.end());
   return config;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/files/input_file.h"
+#include "base/log.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
@@ -210,6 +211,18 @@ class BenchRun {
   std::optional<study::CertificateBook> book_;
 };
 
+/// Tells why policies that were named have no step, and returns the exit code.
+int tell_failures(const BenchCommand& command, const study::BenchResult& result) {
+  int code = 0;
+  for (const study::BenchRow& row : result.rows) {
+    const bool named = std::ranges::find(command.policies, row.policy) != command.policies.end();
+    if (!named || row.possible()) continue;
+    tell(fmt::format("{} has no step of {}: {}\n", row.policy, row.instance, row.reason));
+    code = 1;
+  }
+  return code;
+}
+
 int run_bench_command(const BenchCommand& command) {
   if (command.splits > 0 && command.certificates.empty())
     throw UserError("--branch without --certify", "a folder for the proofs, which the cases are part of",
@@ -224,7 +237,7 @@ int run_bench_command(const BenchCommand& command) {
   const study::BenchResult result =
       command.results.with_status([&](const TellStatus& tell) { return bench.run(policies, tell); });
   command.results.print(study::results_of(result), "results.csv, planning.csv, best.csv, results.md and profile.svg");
-  return 0;
+  return tell_failures(command, result);
 }
 
 }  // namespace
@@ -260,7 +273,9 @@ Command describe_bench() {
   add_result_flags(command, options->results, "rows");
   command.description =
       "An instance is a configuration or a graph file; adding one is adding a file. A policy of your own is compared "
-      "by its file: ./mine.so or mine.py:NAME.";
+      "by its file: ./mine.so or mine.py:NAME. If a policy that is named has no step of an instance, the reason is "
+      "told "
+      "and the exit code is 1.";
   command.examples = {{"weft bench --policies all --jobs 2 -o bench/overlap/results", "completes the results"},
                       {"weft bench --policies portfolio mine.py:Mine"},
                       {"weft bench gpt2-124m-3d --policies lhs anneal:iterations=20000 --json"}};

@@ -10,6 +10,7 @@
 #include "base/files/durable_file.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "ops/model_flops.h"
 #include "runtime/cost/machine_numbers.h"
 #include "study/search/search_results.h"
 #include "tools/command_line/commands.h"
@@ -59,12 +60,15 @@ std::int64_t ranks_of(const SearchCommand& command) {
 void refuse_searched_keys(const SearchCommand& command, const std::vector<train::Setting>& settings) {
   const std::vector<std::string>& searched = study::searched_keys();
   for (const train::Setting& setting : settings) {
-    if (std::ranges::find(searched, setting.key) == searched.end()) continue;
+    const bool tried = std::ranges::find(command.flags.tried, setting.key) != command.flags.tried.end();
+    if (!tried && std::ranges::find(searched, setting.key) == searched.end()) continue;
     if (std::ranges::find(command.flags.kept, setting.key) != command.flags.kept.end()) continue;
     if (setting.key == "grid" && setting.value == "auto") continue;
+    const std::string fix = tried ? fmt::format("leave out --try {0} or --{0}", setting.key)
+                                  : fmt::format("add --keep {}, or leave it out{}", setting.key,
+                                                setting.key == "grid" ? ": --ranks N says how many ranks" : "");
     throw UserError(fmt::format("{} = {} has no effect in a search, which chooses it", setting.key, setting.value), "",
-                    fmt::format("add --keep {}, or leave it out{}", setting.key,
-                                setting.key == "grid" ? ": --ranks N says how many ranks" : ""));
+                    fix);
   }
 }
 
@@ -104,7 +108,13 @@ Command describe_search() {
   command.add(number_option("--top", &options->top, "rows of the table", 1));
   add_search_flags(command, options->flags);
   command.add(word_option("--pipe", &options->flags.pipes, "P", "numbers of pipeline stages to try; default: 1"));
-  command.add(word_option("--why", &options->why, "N", "two rows of the table: say where their steps differ"));
+  command.add(
+      word_option("--include", &options->flags.included, "GRID", "plan this grid too; tell why it isn't the first"));
+  constexpr double kSeconds = 120, kMostSeconds = 1e9;
+  options->flags.max_seconds = kSeconds;
+  command.add(number_option("--max-time", &options->flags.max_seconds,
+                            "end after X seconds with what is found; 0: never", 0.0, kMostSeconds));
+  command.add(word_option("--why", &options->why, "N", "two rows of the table: where their steps differ"));
   command.add(svg_option(options->results.svg,
                          "draw step time against memory, with the front that no other configuration beats"));
   add_result_flags(command, options->results, "configurations");
@@ -113,11 +123,14 @@ Command describe_search() {
       "Tries every grid of x, y, z and data with --ranks ranks, the order of its axes, the micro-batch, recomputation, "
       "resharding and ZeRO-1, and pipeline stages if --pipe names numbers of them, within the memory of a device. "
       "Bounds on memory and time drop most choices; the others "
-      "are estimated from steps of few layers, and the best are planned and simulated whole.";
+      "are estimated from steps of few layers, and the best are planned and simulated whole. " +
+      std::string(ops::kMfuHelp);
   command.examples = {{"weft search --model gpt-80b --machine perlmutter --ranks 1024 --global-batch 1024 --dtype bf16 "
                        "--reduce-dtype bf16 -o best.toml"},
                       {"weft search --model gpt2-124m --machine dgx-h100 --ranks 8 --global-batch 64 --why 1 2"},
                       {"weft search --model gpt2-124m --machine perlmutter --ranks 16 --global-batch 64 --pipe 1 2 4"},
+                      {"weft search --model gpt2-124m --machine perlmutter --ranks 16 --global-batch 64 --include "
+                       "z=4,data=4"},
                       {"weft search run.toml --ranks 6 --keep micro-batch recompute --json"}};
   command.run = [options, config] {
     return config.on_config(

@@ -1,6 +1,6 @@
 // `weft study`: many searches, simulations or trainings that answer one question. scaling: the total arithmetic a
-// second over the number of ranks. axonn: AxoNN's published runs beside their simulation. memorisation: what models
-// remember.
+// second over the number of ranks. axonn: AxoNN's published runs beside their simulation. published: runs of other
+// sources. memorisation: what models remember.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,10 +15,12 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "base/log.h"
+#include "ops/model_flops.h"
 #include "study/axonn/axonn_study.h"
 #include "study/columns.h"
 #include "study/memorisation/memorisation.h"
 #include "study/memorisation/memorisation_figures.h"
+#include "study/published/published_study.h"
 #include "study/scaling/scaling.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
@@ -98,7 +100,8 @@ Command scaling_command() {
   command.description =
       "Every point is searched as weft search does, or runs the configuration of its file. Efficiency compares the "
       "model's arithmetic a rank with that of the first point. A point that no configuration fits becomes a row with "
-      "the reason.";
+      "the reason. " +
+      std::string(ops::kMfuHelp);
   command.examples = {
       {"weft study scaling --model gpt2-124m --machine perlmutter --dtype bf16 --global-batch 256 --points 4 8 16 "
        "--kind strong -o scaling.svg"},
@@ -148,6 +151,54 @@ Command axonn_command() {
       "predicted.";
   command.examples = {{"weft study axonn"}, {"weft study axonn --machines perlmutter --json"}};
   command.run = [options] { return study_axonn(*options); };
+  return command;
+}
+
+// -- published --------------------------------------------------------------------------------------------------------
+
+struct StudyPublishedOptions {
+  study::PublishedStudyOptions study;
+  std::string half = "both";
+  int jobs = 0;
+  ResultFlags results;
+};
+
+int study_published(StudyPublishedOptions options) {
+  options.results.check();
+  options.study.threads = threads_of(options.jobs);
+  if (options.half != "both") options.study.half = options.half == "learn" ? study::Half::learn : study::Half::judge;
+  const std::vector<study::PublishedRow> rows = options.results.with_status(
+      [&](const TellStatus& tell) { return study::study_published(options.study, tell); }, true);
+  study::expect_possible(std::span(rows), "runs", "name groups that machines/published/runs.toml has");
+  const study::Results results = study::results_of(rows);
+  options.results.write(results);
+  options.results.print(results);
+  return 0;
+}
+
+Command published_command() {
+  Command command{"published", "published training runs beside their simulation by machine files"};
+  const auto options = std::make_shared<StudyPublishedOptions>();
+  command.add(choice_option("--half", &options->half, "HALF",
+                            "the runs by which constants of machine files were chosen, those that weren't used for "
+                            "that, or both",
+                            {"learn", "judge", "both"}));
+  command.add(word_option("--groups", &options->study.groups, "GROUP", "groups of runs; default: all"));
+  command.add(repeated(word_option("--set", &options->study.numbers, "MACHINE.KEY=VALUE",
+                                   "another number of a machine: --set hgx-h100.device.sustained=1; may be given "
+                                   "again")));
+  command.add(jobs_option(options->jobs, 1024));
+  command.add(repeated(path_option("-o,--output", &options->results.files, "FILE",
+                                   "write a .csv, .json or .svg file; may be given again")));
+  add_result_flags(command, options->results, "runs");
+  command.description =
+      "The file machines/published/runs.toml lists training runs with their source, configuration and rate, and what "
+      "isn't known of them. Each is simulated by its machine's file, and by the same file without measured points and "
+      "fitted constants. Errors are told for the half of the runs by which constants were chosen, and for the half "
+      "that is judged.";
+  command.examples = {{"weft study published -o published.svg -o published.csv"},
+                      {"weft study published --half learn --set hgx-h100.device.sustained=1"}};
+  command.run = [options] { return study_published(*options); };
   return command;
 }
 
@@ -280,11 +331,12 @@ Command memorisation_command() {
 }  // namespace
 
 Command describe_study() {
-  Command command{"study", "studies of many runs or configurations: scaling, axonn, memorisation"};
-  command.subcommands = {scaling_command(), axonn_command(), memorisation_command()};
+  Command command{"study", "studies of many runs or configurations: scaling, axonn, published, memorisation"};
+  command.subcommands = {scaling_command(), axonn_command(), published_command(), memorisation_command()};
   command.examples = {{"weft study scaling --model gpt2-124m --machine perlmutter --dtype bf16 --global-batch 256 "
                        "--points 4 8 16 --kind strong"},
                       {"weft study axonn --machines perlmutter"},
+                      {"weft study published --half judge"},
                       {"weft study memorisation --models 1m --seeds 1"}};
   return command;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "ops/model_flops.h"
 #include "runtime/policy/catalog/policies.h"
 #include "study/sweep/sweep.h"
 #include "tools/command_line/commands.h"
@@ -95,7 +96,8 @@ Command describe_sweep() {
   const ConfigOptions config(command);
   command.description =
       "A combination that is impossible (a grid that doesn't divide the model, a plan that doesn't fit the memory) "
-      "becomes a row with the reason. --set machine.network.latency=2e-6 fixes a number of the machine for all.";
+      "becomes a row with the reason. --set machine.network.latency=2e-6 fixes a number of the machine for all. " +
+      std::string(ops::kMfuHelp);
   command.examples = {
       {"weft sweep --model gpt2-124m --ranks 8 --machine perlmutter --over grid=data=8 y=2 z=2,y=2 --policies axonn "
        "lhs"},

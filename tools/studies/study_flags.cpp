@@ -15,6 +15,8 @@
 namespace weft::tools {
 namespace {
 
+constexpr const char* kTriedKey = "sequence-parallel";
+
 std::vector<std::int64_t> numbers_of_stages(const SearchFlags& flags) {
   constexpr double kMostStages = 1e9;
   std::vector<std::int64_t> numbers;
@@ -23,6 +25,13 @@ std::vector<std::int64_t> numbers_of_stages(const SearchFlags& flags) {
     if (std::ranges::find(numbers, number) == numbers.end()) numbers.push_back(number);
   }
   return numbers.empty() ? std::vector<std::int64_t>{1} : numbers;
+}
+
+graph::Grid included_grid(const std::string& text) {
+  train::RunConfig config;
+  train::set_key(config, "grid", text, "--include");
+  if (config.grid_auto) throw UserError("--include auto", "the sizes of a grid's axes", "--include y=4,z=2");
+  return config.grid;
 }
 
 study::KeptKeys kept_keys(const SearchFlags& flags) {
@@ -69,12 +78,13 @@ void add_search_flags(Command& command, SearchFlags& flags, const std::string& p
                           "keys that stay as the configuration has them; grid, axis-order, micro-batch, recompute, "
                           "reshard-after-forward, zero-1",
                           study::searched_keys()));
+  command.add(choice_option("--try", &flags.tried, "KEY", "a key to try both ways: sequence-parallel", {kTriedKey}));
   command.add(word_option("--policies", &flags.policies, "POLICY",
                           policies_help.empty() ? "policies that plan every finalist; default: program and lhs, and "
                                                   "portfolio:budget=0 for the best"
                                                 : policies_help,
                           policy_words()));
-  command.add(number_option("--finalists", &flags.finalists, "steps that are planned and simulated whole", 1, 10'000));
+  command.add(number_option("--finalists", &flags.finalists, "estimates to plan whole, and all within 3 %", 1, 10'000));
   command.add(jobs_option(flags.jobs));
 }
 
@@ -95,6 +105,7 @@ study::SearchOptions search_options(const SearchFlags& flags, const policy::Trus
     options.searching = policy::named_policy("portfolio:budget=0");  // plans the best of the finalists in addition
   }
   options.pipes = numbers_of_stages(flags);
+  options.sequence_parallel = !flags.tried.empty();
   const std::vector<std::string> of_stages = policy::pipeline_policy_names();
   for (const policy::NamedPolicy& each : options.policies) {
     const bool orders_stages = std::ranges::find(of_stages, each->name()) != of_stages.end();
@@ -102,6 +113,8 @@ study::SearchOptions search_options(const SearchFlags& flags, const policy::Trus
   }
   if (options.schedules.empty()) options.schedules = named_policies({"1f1b", "interleaved", "zb-h1"}, {});
   options.finalists = static_cast<std::size_t>(flags.finalists);
+  options.max_seconds = flags.max_seconds;
+  if (!flags.included.empty()) options.included = included_grid(flags.included);
   options.threads = threads_of(flags.jobs);
   return options;
 }

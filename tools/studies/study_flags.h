@@ -38,8 +38,10 @@ struct ResultFlags {
 void add_result_flags(Command& command, ResultFlags& flags, const std::string& what);
 
 struct SearchFlags {
-  std::vector<std::string> kept, policies, pipes;
-  std::int64_t finalists = 6;
+  std::vector<std::string> kept, tried, policies, pipes;
+  std::int64_t finalists = 20;
+  double max_seconds = 0;
+  std::string included = {};
   int jobs = 0;
 };
 

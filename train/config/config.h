@@ -69,6 +69,7 @@ struct RunConfig {
   bool zero1 = false;                  // optimizer state cut over data too
   DType reduce_dtype = DType::f32;     // of gradients on the wire
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
+  bool sequence_parallel = false;      // what lies between products is cut by rows: see ops::StepConfig
   std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
   DeviceKind device = DeviceKind::cpu;
   CommunicatorKind communicator = CommunicatorKind::automatic;

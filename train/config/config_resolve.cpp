@@ -102,6 +102,20 @@ void resolve_sequence(RunConfig& config) {
             fmt::format("--seq-len {}, or --model.context {}", context, config.seq_len));
 }
 
+/// With sequence parallelism a rank has whole rows: of the residual stream over y, of the MLP's activation over x.
+void check_sequence_parallel(const RunConfig& config) {
+  if (!config.sequence_parallel) return;
+  const std::int64_t rows = config.micro_batch * config.seq_len;
+  for (const graph::Axis axis : {graph::Axis::y, graph::Axis::x}) {
+    const std::int64_t ranks = config.grid.on(axis);
+    refuse_if(rows % ranks != 0,
+              fmt::format("sequence-parallel with {} rows a micro-batch ({} × seq-len {}) on {}={}", rows,
+                          config.micro_batch, config.seq_len, graph::to_string(axis), ranks),
+              fmt::format("rows that {} divides", graph::to_string(axis)),
+              fmt::format("--seq-len {}, or --sequence-parallel=false", nearest_multiples(config.seq_len, ranks)));
+  }
+}
+
 void resolve_pipeline(RunConfig& config) {
   graph::PipelineChunks chunks = config.policy_chunks;
   const bool takes_any = config.policy == "program" || config.policy == "serial";
@@ -281,6 +295,7 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   ops::validate_grid(config.model, config.grid, config.global_batch, fixed_ranks);
   resolve_batch(config);
   resolve_sequence(config);
+  check_sequence_parallel(config);
   resolve_pipeline(config);
   check_products(config);
   check_settings(config);

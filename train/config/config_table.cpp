@@ -56,7 +56,12 @@ void add_grid(std::vector<ConfigKey>& all) {
                         {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::reduce_dtype),
        boolean_key("reshard-after-forward",
                    "drop weights gathered over z after the forward pass, and gather them again for the backward pass",
-                   &RunConfig::reshard_after_forward)});
+                   &RunConfig::reshard_after_forward),
+       boolean_key("sequence-parallel",
+                   "cut what lies between matrix products (residual stream, norms, dropout, inputs of blocks) by rows "
+                   "over y, and the MLP's activation over x: reduce-scatters and all-gathers in place of all-reduces, "
+                   "for less memory",
+                   &RunConfig::sequence_parallel)});
 }
 
 void add_device(std::vector<ConfigKey>& all) {
@@ -204,9 +209,9 @@ void add_step(std::vector<ConfigKey>& all) {
        words_key<ops::GradientReduction>(
            "gradient-reduction",
            "when gradients are reduce-scattered over z. step: once a step, after micro-batches are added; micro-batch: "
-           "in each, before they are added, which takes less memory, sends more and adds gradients in another order, "
-           "so results differ in rounding. Either way the sum over data is made once a step, and with z=1 or one "
-           "micro-batch both are the same",
+           "in each, before they are added, which takes less memory in models of many layers, sends more and adds "
+           "gradients in another order, so results differ in rounding. Either way the sum over data is made once a "
+           "step, and with z=1 or one micro-batch both are the same",
            {{"step", ops::GradientReduction::step}, {"micro-batch", ops::GradientReduction::micro_batch}},
            &RunConfig::gradient_reduction),
        number_key("dropout", "the probability of dropping an activation; 0: none is dropped", &RunConfig::dropout, 0,

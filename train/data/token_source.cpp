@@ -84,10 +84,11 @@ FileSet single_file(const fs::path& path) {
 void refuse_data_set(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (!entry.is_regular_file() || !text::is_data_set_name(entry.path())) continue;
-    throw UserError(fmt::format("the folder {} holds {}, a file of a data set", in_quotes(folder.parent_path()),
-                                (folder.filename() / entry.path().filename()).string()),
-                    "regular files of text or tokens, not in subfolders",
-                    "write its text to .txt files, or its token ids to .bin files, in a folder of their own");
+    throw UserError(
+        fmt::format("the folder {} holds {}, a file of a data set", in_quotes(folder.parent_path()),
+                    (folder.filename() / entry.path().filename()).string()),
+        "regular files of text or tokens, not in subfolders",
+        "python3 -m weft.tokenize FOLDER -o tokens.bin; or write its text to .txt files in a folder of their own");
   }
 }
 

@@ -37,6 +37,7 @@ ops::StepConfig step_config(const RunConfig& config) {
   step.dtype = config.dtype;
   step.reduce_dtype = config.reduce_dtype;
   step.reshard_after_forward = config.reshard_after_forward;
+  step.sequence_parallel = config.sequence_parallel;
   step.zero1 = config.zero1;
   step.gradient_reduction = config.gradient_reduction;
   step.recompute_blocks = config.recompute == Recompute::block;
@@ -50,10 +51,21 @@ ops::StepConfig step_config(const RunConfig& config) {
   return step;
 }
 
+bool sums_norms_over_y(const RunConfig& config) {
+  // Adapters are trained over frozen norms.
+  return config.sequence_parallel && config.grid.y > 1 && !config.model.lora.used();
+}
+
 std::string summation_note(const RunConfig& config) {
-  if (!step_config(config).scatters_each_micro_batch()) return "";
-  return "gradients are reduce-scattered over z in each micro-batch (gradient-reduction), so they are added in another "
-         "order than by default: results differ in rounding";
+  constexpr const char* kDifference = "so they are added in another order than by default: results differ in rounding";
+  std::vector<std::string> causes;
+  if (step_config(config).scatters_each_micro_batch()) {
+    causes.emplace_back("gradients are reduce-scattered over z in each micro-batch (gradient-reduction)");
+  }
+  if (sums_norms_over_y(config)) {
+    causes.emplace_back("gradients of norms are summed over y, which cuts their rows (sequence-parallel)");
+  }
+  return causes.empty() ? "" : fmt::format("{}, {}", fmt::join(causes, "; "), kDifference);
 }
 
 bool computes_in_bf16(const RunConfig& config) {
@@ -70,7 +82,8 @@ double least_host_bytes(const RunConfig& config) {
   const auto data_ranks = config.zero1 ? static_cast<double>(config.grid.data) : 1.0;
   if (config.device == DeviceKind::cpu) {
     const std::int64_t columns = config.model.hidden / config.grid.x;
-    const double block_input = static_cast<double>(config.micro_batch * config.seq_len * columns) * element;
+    const std::int64_t rows = config.micro_batch * config.seq_len / (config.sequence_parallel ? config.grid.y : 1);
+    const double block_input = static_cast<double>(rows * columns) * element;
     const double parameter_bytes = data_ranks > 1 ? element + 4.0 + 12.0 / data_ranks : 16.0;
     return state_bytes(config, parameter_bytes) + static_cast<double>(config.model.layers) * block_input;
   }

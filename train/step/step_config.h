@@ -14,6 +14,9 @@ namespace weft::train {
 /// The shapes of a training step of this configuration (resolved).
 ops::StepConfig step_config(const RunConfig& config);
 
+/// Whether ranks of y have a part of each norm's gradient, of their own rows (sequence-parallel).
+bool sums_norms_over_y(const RunConfig& config);
+
 /// The sentence that marks a configuration (resolved) whose gradients are added in another order than by default; ""
 /// for others. It stands wherever a plan or a run is described.
 std::string summation_note(const RunConfig& config);

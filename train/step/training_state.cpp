@@ -10,6 +10,7 @@
 
 #include "base/philox.h"
 #include "ops/lower.h"
+#include "train/step/step_config.h"
 
 namespace weft::train {
 namespace {
@@ -155,7 +156,7 @@ void write_constants(const execute::State& state, const RunConfig& config, const
   if (!state.contains(ops::names::kRandom)) return;
   const auto random = state.get<std::int64_t>(ops::names::kRandom);
   random[0] = static_cast<std::int64_t>(config.seed);
-  random[2] = graph::batch_rank(config.grid, at) * accumulation(config) * config.micro_batch * config.seq_len;
+  random[2] = ops::first_row(step_config(config), at);
 }
 
 void write_ids(const execute::State& state, const char* name, std::span<const std::int32_t> ids) {

@@ -9,6 +9,7 @@
 
 #include "runtime/policy/scheduling/program_order.h"
 #include "runtime/policy/scheduling/random_numbers.h"
+#include "runtime/policy/scheduling/wait_moves.h"
 
 namespace weft::policy {
 namespace {
@@ -185,10 +186,11 @@ std::vector<plan::Order> AnnealPolicy::orders(graph::Classes classes, const Poli
   const SearchEffort effort = search_effort(iterations_, kUsualIterations, lists.tasks().size());
   const Annealed found = search(*forward, *backward, {&swept.priority, 1}, effort, seed_.value_or(options.seed), fits);
   forward->run(found.priority);
-  return forward->orders({.table = &kReasons,
-                          .code = kBest,
-                          .numbers = {static_cast<std::uint64_t>(effort.moves)},
-                          .ns = {found.first, found.best}});
+  const std::vector<plan::Order> orders = forward->orders({.table = &kReasons,
+                                                           .code = kBest,
+                                                           .numbers = {static_cast<std::uint64_t>(effort.moves)},
+                                                           .ns = {found.first, found.best}});
+  return hold_back(lists.tasks(), orders, options, effort.moves, keeps_limits(classes, options)).orders;
 }
 
 }  // namespace weft::policy

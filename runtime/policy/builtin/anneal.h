@@ -64,9 +64,9 @@ Annealed search(ListScheduler& forward, ListScheduler& backward, std::span<const
 
 /// Starts from the order of critical-path, improved by sweeps (sweep()). Without a memory limit its makespan
 /// (timetable.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list
-/// schedule, by default search_effort() of 500; `seed`: by default the options' seed. Where memory is short, layers may
-/// be computed again and weights gathered again (rewrite_to_fit.h). `chunks` and `placement`: of a pipeline's layers
-/// (policy_parameters.h).
+/// schedule, by default search_effort() of 500, and as many tries to hold tasks back (wait_moves.h); `seed`: by default
+/// the options' seed. Where memory is short, layers may be computed again and weights gathered again
+/// (rewrite_to_fit.h). `chunks` and `placement`: of a pipeline's layers (policy_parameters.h).
 class AnnealPolicy final : public Policy {
  public:
   enum Code : std::uint16_t { kBest, kTies };

@@ -10,7 +10,9 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/scheduling/limited_lists.h"
+#include "runtime/policy/scheduling/step_search.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "runtime/policy/scheduling/wait_moves.h"
 #include "runtime/policy/scheduling/window_search.h"
 
 namespace weft::policy {
@@ -18,6 +20,7 @@ namespace {
 
 constexpr double kReached = 1e-9;           // an order this close to a bound has reached it
 constexpr std::int64_t kWindowShare = 500;  // of the nodes, for one window
+constexpr std::size_t kMostOfStep = 64;     // tasks; plans of larger steps are too many to try
 
 /// Slides a window over the step until none of its places makes the order shorter.
 class Slide {
@@ -75,37 +78,72 @@ ExactPolicy::ExactPolicy(PolicyParameters& parameters)
 }
 
 std::vector<plan::Order> ExactPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
-  std::vector<plan::Order> start = portfolio_.orders(classes, options);
-  const WindowSearch::Accepts accepts = [&](const std::vector<plan::Order>& orders) {
+  std::vector<plan::Order> start = portfolio_.orders_without_waits(classes, options);
+  const Accepts accepts = [&](const std::vector<plan::Order>& orders) {
     return planned(classes, orders, options).fits();
   };
   const std::vector<cost::TaskCosts> costs = costs_of_each(classes, options);
-  ClassTasks tasks(classes, costs, start);
+  const ClassTasks tasks(classes, costs, start);
   if (tasks.size() == 0 || !accepts(start)) return start;
-  std::vector<plan::Order> first = freed(start, classes, costs, options, accepts);
+  Found found = in_windows(tasks, freed(start, classes, costs, options, accepts), options, accepts);
+  if (found.proof != plan::Proof::optimal) hold_some_back(found, start, classes, options);
+  if (found.proof != plan::Proof::optimal && tasks.size() <= kMostOfStep)
+    search_all_plans(found, ClassTasks(classes, costs, options.compute_streams), options, accepts);
+  for (std::size_t k = 0; k < found.orders.size(); ++k) {
+    const plan::Selection* chosen = plan::selection_of(start[k].reasons);
+    plan::Selection selection = chosen == nullptr ? plan::Selection{} : *chosen;
+    selection.order = fmt::format("exact search from {}{}", selection.order, found.how);
+    selection.makespan_ns = found.makespan;
+    selection.proof = found.proof;
+    ++selection.orders;
+    for (plan::Reason& reason : found.orders[k].reasons) reason.selection = selection;
+  }
+  return std::move(found.orders);
+}
+
+ExactPolicy::Found ExactPolicy::in_windows(const ClassTasks& tasks, std::vector<plan::Order> first,
+                                           const PolicyOptions& options, const Accepts& accepts) const {
   // Neither added edges nor a choice of streams were left out.
   const bool all_orders =
       std::ranges::all_of(first, [](const plan::Order& order) { return order.added_edges.empty(); }) &&
       options.compute_streams == 1;
-  WindowSearch search(std::move(tasks), options, std::move(first), accepts);
+  WindowSearch search(tasks, options, std::move(first), accepts);
   Slide slide(search, nodes_);
   bool complete = false;
   for (auto window = static_cast<std::size_t>(window_); slide.left() && !slide.reached() && !complete; window *= 2) {
     complete = slide.over(window);
     if (window >= search.tasks()) break;
   }
-  const bool proved = slide.reached() || (complete && all_orders);
-  std::vector<plan::Order> orders =
-      search.orders({.table = &kReasons, .numbers = {static_cast<std::uint64_t>(window_)}});
-  for (std::size_t k = 0; k < orders.size(); ++k) {
-    const plan::Selection* chosen = plan::selection_of(start[k].reasons);
-    plan::Selection selection = chosen == nullptr ? plan::Selection{} : *chosen;
-    selection.order = fmt::format("exact search from {}{}", selection.order, proved ? ", proved optimal" : "");
-    selection.makespan_ns = search.makespan();
-    ++selection.orders;
-    for (plan::Reason& reason : orders[k].reasons) reason.selection = selection;
-  }
-  return orders;
+  Found found{.orders = search.orders({.table = &kReasons, .numbers = {static_cast<std::uint64_t>(window_)}}),
+              .makespan = search.makespan()};
+  if (complete && all_orders) found.proof = plan::Proof::best_without_waits;
+  // Bounds hold for plans with waits, too. Without contention each task takes its cost, so that every start is a
+  // longest path through queues and edges. A wait is one more edge, which makes no path shorter: of the plans with the
+  // same queues the one without waits is the shortest, and all queues were tried.
+  const bool contends = RunningLanes(tasks, options).contends();
+  if (slide.reached() || (complete && all_orders && !contends)) found.proof = plan::Proof::optimal;
+  return found;
+}
+
+void ExactPolicy::hold_some_back(Found& found, const std::vector<plan::Order>& start, graph::Classes classes,
+                                 const PolicyOptions& options) const {
+  const auto take = [&](const std::vector<plan::Order>& orders) {
+    HeldBack held = portfolio_.held_back(classes, orders, options);
+    if (held.waits == 0 || held.makespan >= found.makespan) return;
+    found = {.orders = std::move(held.orders), .makespan = held.makespan};
+    found.how = fmt::format(", {} held back", held.waits);
+  };
+  take(found.orders);
+  take(start);
+}
+
+void ExactPolicy::search_all_plans(Found& found, const ClassTasks& tasks, const PolicyOptions& options,
+                                   const Accepts& accepts) const {
+  StepSearch search(tasks, options, found.makespan, accepts);
+  const StepSearch::Outcome outcome = search.search(nodes_);
+  std::vector<plan::Order> shorter = search.orders({.table = &kReasons, .code = kOfAllPlans});
+  if (!shorter.empty()) found = {.orders = std::move(shorter), .makespan = search.makespan()};
+  if (outcome.complete) found.proof = plan::Proof::optimal;
 }
 
 }  // namespace weft::policy

@@ -1,27 +1,37 @@
-// Policy `exact`: makes portfolio's orders shorter by exact search in windows, until it is proved optimal or the search
-// has used its budget.
+// Policy `exact`: makes portfolio's orders shorter by exact search, until they are proved optimal or the search has
+// used its budget.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 
 namespace weft::policy {
 
 /// Starts from portfolio's orders and rewrites (`budget`, `seed`, `messages`, `chunks`, `placement`: of portfolio).
 /// Windows of `window` consecutive tasks of all rank classes, by their start, slide over the step with half overlap;
-/// each is ordered by branch and bound
-/// (scheduling/window_search.h). Then windows are twice as long, and so on, as long as `nodes` starts of tasks in
-/// thought are left. So the result is never longer than portfolio's order, and the same in every run. If the window
-/// holds the whole step, no order is left out.
+/// each is ordered by branch and bound (scheduling/window_search.h). Then windows are twice as long, and so on, as long
+/// as `nodes` starts of tasks in thought are left. After that, tasks are held back as portfolio does
+/// (scheduling/wait_moves.h). Of a step of few tasks all plans are searched, with waits and compute streams
+/// (scheduling/step_search.h), for as many nodes again. So the result is never longer than portfolio's, and the same in
+/// every run.
 ///
-/// The reasons say that an order is proved optimal if it is as short as a lower bound of the step (RemainingWork, the
-/// longest path, one machine), or if a search left no order of it out.
+/// The reasons tell what is proved (plan::Proof):
+/// - optimal: the step is as short as a lower bound (RemainingWork, the longest path, one machine), or a search left no
+///   plan out: that of all plans, or where no task's time depends on what runs beside it that of all orders;
+/// - best among orders without waits: a window held the whole step and left no order out, but the search of all plans
+///   didn't come to its end and found nothing shorter.
 class ExactPolicy final : public Policy {
  public:
-  static constexpr plan::ReasonText kTexts[] = {{"its place in the best order of a window of {} tasks or more"}};
+  enum Code : std::uint16_t { kOfWindow, kOfAllPlans };
+  static constexpr plan::ReasonText kTexts[] = {{"its place in the best order of a window of {} tasks or more"},
+                                                {"its place in the best of all plans of the step"}};
   static constexpr plan::ReasonTable kReasons{"exact", kTexts};
 
   explicit ExactPolicy(PolicyParameters& parameters);
@@ -34,6 +44,21 @@ class ExactPolicy final : public Policy {
 
  private:
   static constexpr std::int64_t kWindow = 12, kNodes = 200'000;
+
+  /// Whether orders may be taken, apart from their time.
+  using Accepts = std::function<bool(const std::vector<plan::Order>&)>;
+  struct Found {
+    std::vector<plan::Order> orders = {};
+    double makespan = 0;
+    plan::Proof proof = plan::Proof::none;
+    std::string how = {};  // after the name of the order
+  };
+  Found in_windows(const ClassTasks& tasks, std::vector<plan::Order> first, const PolicyOptions& options,
+                   const Accepts& accepts) const;
+  void hold_some_back(Found& found, const std::vector<plan::Order>& start, graph::Classes classes,
+                      const PolicyOptions& options) const;
+  void search_all_plans(Found& found, const ClassTasks& tasks, const PolicyOptions& options,
+                        const Accepts& accepts) const;
 
   std::int64_t window_ = kWindow, nodes_ = kNodes;
   PortfolioPolicy portfolio_;

@@ -115,6 +115,19 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::pipeline_members(std::int6
 }
 
 std::vector<plan::Order> PortfolioPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  return held_back(classes, orders_without_waits(classes, options), options).orders;
+}
+
+HeldBack PortfolioPolicy::held_back(graph::Classes classes, const std::vector<plan::Order>& orders,
+                                    const PolicyOptions& options) const {
+  const std::vector<cost::TaskCosts> costs = costs_of_each(classes, options);
+  const ClassTasks tasks(classes, costs, orders);
+  const SearchEffort effort = search_effort(budget_, kUsualBudget, tasks.size());
+  return hold_back(tasks, orders, options, effort.moves, keeps_limits(classes, options));
+}
+
+std::vector<plan::Order> PortfolioPolicy::orders_without_waits(graph::Classes classes,
+                                                               const PolicyOptions& options) const {
   const std::uint64_t seed = seed_.value_or(options.seed);
   const LimitedLists lists(classes, options);
   const SearchEffort effort = search_effort(budget_, kUsualBudget, lists.tasks().size());

@@ -9,13 +9,15 @@
 
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
+#include "runtime/policy/scheduling/wait_moves.h"
 
 namespace weft::policy {
 
 /// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (timetable.h),
 /// improves by sweeps (anneal.h) this order, that of critical-path and that of the best policy without a memory limit,
 /// and searches from all of them for `budget` moves (anneal.h; by default search_effort() of 600; 0: no sweeps either).
-/// The search also chooses how far ahead weights are gathered. The result is never longer than a member's order. All
+/// The search also chooses how far ahead weights are gathered. Then tasks are held back, in as many tries as there were
+/// moves (wait_moves.h). The result is never longer than a member's order. All
 /// members order the same graph, without rewrites of their own. Messages are joined or split first where that makes a
 /// step shorter (message_rewrites.h; `messages=off` leaves them as they are). Where memory is short, the graph may have
 /// layers computed again and weights gathered again (rewrite_to_fit.h), and each graph is searched with `budget` moves.
@@ -48,6 +50,11 @@ class PortfolioPolicy final : public Policy {
   static std::vector<Member> members();
 
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
+  /// The same before any task is held back.
+  std::vector<plan::Order> orders_without_waits(graph::Classes classes, const PolicyOptions& options) const;
+  /// With tasks held back where that makes the step shorter.
+  HeldBack held_back(graph::Classes classes, const std::vector<plan::Order>& orders,
+                     const PolicyOptions& options) const;
 
  private:
   std::vector<Member> pipeline_members(std::int64_t moves, std::uint64_t seed) const;

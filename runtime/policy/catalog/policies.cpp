@@ -27,6 +27,7 @@
 #include "runtime/policy/schedules/pipe_search.h"
 #include "runtime/policy/schedules/published.h"
 #include "runtime/policy/scheduling/program_order.h"
+#include "runtime/policy/scheduling/wait_moves.h"
 
 namespace weft::policy {
 namespace {
@@ -76,9 +77,9 @@ const std::vector<Factory>& factories() {
 }
 
 /// Of code that policies share.
-constexpr const plan::ReasonTable* kSharedReasons[] = {
-    &kProgramReasons, &ListScheduler::kReasons, &kLhsReasons, &kFittedReasons, &kPipelineReasons,
-    &kLibraryReasons, &RecordedPolicy::kReasons};
+constexpr const plan::ReasonTable* kSharedReasons[] = {&kProgramReasons, &ListScheduler::kReasons, &kLhsReasons,
+                                                       &kFittedReasons,  &kPipelineReasons,        &kLibraryReasons,
+                                                       &kWaitReasons,    &RecordedPolicy::kReasons};
 
 std::vector<std::string> names_but_for(PolicyScope scope) {
   std::vector<std::string> names;
@@ -103,6 +104,11 @@ std::vector<std::string> graph_policy_names() {
 
 std::vector<std::string> pipeline_policy_names() {
   return names_but_for(PolicyScope::one_class);
+}
+
+bool searches(std::string_view name) {
+  const std::string_view bare = name.substr(0, name.find(':'));
+  return bare == "anneal" || bare == "portfolio" || bare == "exact";
 }
 
 plan::ReasonTables reason_tables() {

@@ -18,6 +18,9 @@ std::vector<std::string> policy_names();
 std::vector<std::string> graph_policy_names();
 std::vector<std::string> pipeline_policy_names();
 
+/// Whether a policy, named with or without parameters, simulates many orders of the step: anneal, portfolio, exact.
+bool searches(std::string_view name);
+
 /// The tables of the reasons that policies of this list give. Others give texts.
 plan::ReasonTables reason_tables();
 

@@ -54,6 +54,14 @@ LimitedOrders planned(graph::Classes classes, std::vector<plan::Order> orders, c
   return result;
 }
 
+std::function<bool(const std::vector<plan::Order>&)> keeps_limits(graph::Classes classes,
+                                                                  const PolicyOptions& options) {
+  const auto limited = [&](const auto& graph) { return scratch_limit(*graph, options) > 0; };
+  if (std::ranges::none_of(classes, limited)) return {};
+  return
+      [classes, &options](const std::vector<plan::Order>& orders) { return planned(classes, orders, options).fits(); };
+}
+
 LimitedOrders LimitedLists::timed(LimitedOrders orders) const {
   orders.makespan = timetable_of(classes_, orders.orders, tasks_.costs(), options_).makespan;
   return orders;

@@ -41,6 +41,9 @@ struct LimitedOrders {
 /// Orders with what their plans take, not timed.
 LimitedOrders planned(graph::Classes classes, std::vector<plan::Order> orders, const PolicyOptions& options);
 
+/// Whether orders keep the memory limits; empty without limits. The classes and options must outlive the function.
+std::function<bool(const std::vector<plan::Order>&)> keeps_limits(graph::Classes classes, const PolicyOptions& options);
+
 /// A class's limit is scratch_limit() of its graph. The graphs must outlive the object.
 class LimitedLists {
  public:

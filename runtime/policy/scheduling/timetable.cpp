@@ -47,6 +47,10 @@ void RunningLanes::reset() {
   engine_.reset();
 }
 
+bool RunningLanes::contends() const {
+  return std::ranges::any_of(loads_, &time::ClassLoads::contends);
+}
+
 void RunningLanes::start(std::size_t lane, std::uint32_t node) {
   const std::span<const graph::ClassTask> members = tasks_.members(node);
   std::size_t slot = slot_on(lane, members.front());

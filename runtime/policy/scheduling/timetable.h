@@ -29,6 +29,8 @@ class RunningLanes {
   RunningLanes(const ClassTasks& tasks, const PolicyOptions& options);
 
   void reset();
+  /// Whether a node's time depends on what runs beside it.
+  bool contends() const;
   bool idle(std::size_t lane) const { return lanes_[lane].node == kIdle; }
   /// When the lane's node ends if no rate changes.
   double finish(std::size_t lane) const { return engine_.finish(lanes_[lane].lead); }

@@ -89,6 +89,17 @@ TEST(MachineNumbers, TellTheUnsureOnesInOneLine) {
             "5 of its numbers are unverified or assumed: a, b, c and 2 more");
 }
 
+TEST(MachineNumbers, WarnOfRatesOfProductsThatNothingMeasured) {
+  Machine machine;
+  machine.flops_f32 = 1e12;
+  machine.flops_bf16 = 2e12;
+  EXPECT_TRUE(unmeasured_text(machine).empty());  // no units for bf16
+  machine.flops_bf16 = 3e12;
+  EXPECT_FALSE(unmeasured_text(machine).empty());
+  machine.gemms = {{.m = 1, .n = 1, .k = 1, .seconds = 1}};
+  EXPECT_TRUE(unmeasured_text(machine).empty());
+}
+
 TEST(MachineNumbers, PutPointsIntoWords) {
   EXPECT_EQ(point_text(GemmPoint{.m = 512, .n = 256, .k = 128, .trans_b = true, .dtype = DType::bf16}),
             "gemm 512x256x128 nt bf16");

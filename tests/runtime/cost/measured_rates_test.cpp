@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/cost/cost_model.h"
+#include "runtime/cost/machine_fit.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::cost {
@@ -97,6 +98,65 @@ TEST(MeasuredRates, KeepTheRateOfSmallProductsInTheBase) {
   // Both points lie on the base model, so all products do.
   EXPECT_NEAR(factor_of(machine, {200, 200, 200}), 1.5, 1e-12);
   EXPECT_NEAR(factor_of(machine, {50, 5000, 700}), 3, 1e-12);
+}
+
+TEST(MeasuredRates, CutProductsIntoTilesThatProcessorsComputeInWaves) {
+  Machine machine = machine_of({});
+  machine.processors = 4;
+  // Without a penalty for small tiles the time counts results with those that fill the last wave up.
+  EXPECT_NEAR(factor_of(machine, {512, 256, 1000}), 1, 1e-12);          // four tiles of 256 x 128
+  EXPECT_NEAR(factor_of(machine, {64, 64 * 5, 1000}), 8.0 / 5, 1e-12);  // five of 64 x 64 take two waves
+  EXPECT_NEAR(factor_of(machine, {1, 1, 1000}), 4 * 64 * 64, 1e-6);
+  machine.gemm_half = 1e6;  // counts no more
+  EXPECT_NEAR(factor_of(machine, {512, 256, 1000}), 1, 1e-12);
+  machine.tile_half = 64;  // a tile of 64 x 64 reaches half of the rate, one of 256 x 128 8/11
+  EXPECT_NEAR(factor_of(machine, {512, 256, 1000}), 1, 1e-12);
+  EXPECT_NEAR(factor_of(machine, {128, 128, 1000}), (8.0 / 11) / 0.5,
+              1e-12);  // four of 64 x 64, not a fourth of a wave
+  machine.product_start = 1;
+  const double seconds = 2.0 * 512 * 256 * 1000 / machine.flops_f32;
+  EXPECT_NEAR(factor_of(machine, {512, 256, 1000}), 1 + 1 / seconds, 1e-9);
+}
+
+TEST(MeasuredRates, OfWholeStepsAreSustainedInPart) {
+  Machine machine = machine_of({square(128, 4)});
+  machine.sustained = 0.5;
+  machine.efficiency = 0.1;
+  EXPECT_NEAR(factor_of(machine, {128, 128, 128}), 8, 1e-12);
+  EXPECT_NEAR(factor_of(machine, {256, 256, 256}), 8, 1e-12);
+  EXPECT_NEAR(MeasuredRates(machine).arithmetic(graph::Add{100}, 1e9, DType::f32).seconds, 10, 1e-12);
+  // A measurement of a product alone is still predicted by itself.
+  EXPECT_NEAR(predicted_seconds(machine, machine.gemms[0]), machine.gemms[0].seconds, 1e-12);
+}
+
+TEST(MeasuredRates, TakeTheAttentionOfOneLibrary) {
+  AttentionPoint own{.batch = 1, .heads = 4, .seq = 128, .head_dim = 64, .seconds = 1};
+  AttentionPoint other = own;
+  other.library = "slow";
+  other.seconds = 5;
+  const Machine machine = machine_of({}, {own, other});
+  const auto seconds = [&](const char* library) {
+    const graph::Operation operation = operation_of(own);
+    return MeasuredRates(with_attention_of(machine, library))
+        .arithmetic(operation, graph::work_of(operation, 4).flops, DType::f32)
+        .seconds;
+  };
+  EXPECT_NEAR(seconds(""), 1, 1e-12);
+  EXPECT_NEAR(seconds("slow"), 5, 1e-12);
+  EXPECT_NEAR(seconds("unknown"), 1, 1e-12);
+  EXPECT_NEAR(predicted_seconds(machine, other), 5, 1e-12);
+}
+
+TEST(MeasuredRates, OfAnH100AreRightWhereAPointIsLeftOut) {
+  const Machine machine = load_machine(WEFT_SOURCE_DIR "/machines/hgx-h100.toml");
+  std::vector<double> errors;
+  for (const CheckedPoint& point : check_points(machine)) {
+    if (point.what.starts_with("gemm")) errors.push_back(std::abs(point.error()));
+  }
+  ASSERT_GE(errors.size(), 25U);
+  std::ranges::sort(errors);
+  EXPECT_LT(errors[errors.size() / 2], 0.06);
+  EXPECT_LT(errors.back(), 0.4);
 }
 
 TEST(MeasuredRates, OfAttentionGoByHeadsSequenceAndHeadSize) {

@@ -28,6 +28,13 @@ const Selection fitted_selection{
     .order = "in axonn's order", .orders = 3, .memory_limit = 4096, .keeps_limit = true, .makespan_ns = 2'000};
 const Selection rewritten_selection{
     .order = "lhs", .orders = 13, .makespan_ns = 1'234'000, .rewrites = "recompute=0-3,7;reshard"};
+const Selection proved_selection{
+    .order = "exact search from lhs", .orders = 13, .makespan_ns = 1'234'000, .proof = Proof::optimal};
+const Selection best_selection{.order = "exact search from lhs",
+                               .orders = 13,
+                               .makespan_ns = 1'234'000,
+                               .rewrites = "reshard",
+                               .proof = Proof::best_without_waits};
 
 const std::vector<std::pair<Reason, std::string>> known_reasons{
     {{.table = &kReasons}, "as it comes"},
@@ -44,6 +51,12 @@ const std::vector<std::pair<Reason, std::string>> known_reasons{
      "in axonn's order (keeps the limit of 4096 bytes; the shortest of 3 that do, 0.002 ms): as it comes"},
     {{.table = &kReasons, .selection = rewritten_selection},
      "lhs after recompute=0-3,7;reshard (the shortest of 13 orders, 1.234 ms): as it comes"},
+    {{.table = &kReasons, .selection = proved_selection},
+     "exact search from lhs, proved optimal (the shortest of 13 orders, 1.234 ms): as it comes"},
+    {{.table = &kReasons, .selection = best_selection},
+     "exact search from lhs, best among orders without waits after reshard (the shortest of 13 orders, 1.234 ms): as "
+     "it "
+     "comes"},
 };
 
 TEST(Reason, TheTextsOfATable) {

@@ -257,6 +257,25 @@ TEST(PolicyScores, AreGeometricMeansOverSolvedInstances) {
   EXPECT_EQ(scores[2].instances, 1);
 }
 
+TEST(PolicyScores, TellBaselines) {
+  std::vector<BenchRow> rows;
+  for (const char* instance : {"a", "b", "c"}) {
+    rows.push_back(solved_row(instance, "lhs", 20, 10));
+    rows.push_back(solved_row(instance, "serial", *instance == 'b' ? 30 : 20, 10));
+    rows.push_back(solved_row(instance, "random", *instance == 'c' ? 19 : 30, 10));
+    rows.push_back(solved_row(instance, "portfolio", 10, 10));  // searches, so it makes nothing a baseline
+  }
+  const auto dominator = [&](const char* policy) {
+    const std::vector<PolicyScore> scores = scores_of(rows, {});
+    return std::ranges::find(scores, policy, &PolicyScore::policy)->dominated_by;
+  };
+  EXPECT_EQ(dominator("serial"), "lhs");
+  EXPECT_EQ(dominator("random"), "");
+  EXPECT_EQ(dominator("lhs"), "");
+  rows.erase(rows.begin());  // lhs on instance a
+  EXPECT_EQ(dominator("serial"), "");
+}
+
 TEST(BenchOutput, HasEveryPolicyAndInstance) {
   BenchResult result{kTwo, {solved_row("a", "x", 2e6, 1e6), solved_row("a", "y", 1e6, 1e6)}, {}};
   result.best = best_of(kTwo, result.rows, {});

@@ -43,10 +43,11 @@ simulate::Problem whole_step(train::ResolvedRun run, const StepSetup& setup) {
 struct Case {
   graph::Grid grid;
   std::int64_t micro_batch;
-  bool recompute, reshard, zero1;
+  bool recompute, reshard, zero1, sequence_parallel = false;
 
   StepSetup setup() const {
-    return {grid, micro_batch, recompute ? train::Recompute::block : train::Recompute::none, reshard, zero1};
+    return {grid,    micro_batch, recompute ? train::Recompute::block : train::Recompute::none,
+            reshard, zero1,       sequence_parallel};
   }
 };
 
@@ -56,6 +57,8 @@ const Case kCases[] = {
     {{.x = 2, .y = 2, .z = 2, .data = 2}, 1, false, true, true},
     {{.z = 4, .data = 2}, 1, true, false, true},
     {{.x = 2, .data = 4}, 2, true, false, false},
+    {{.x = 2, .y = 2, .data = 2}, 2, false, false, false, true},
+    {{.y = 4}, 8, true, false, false, true},
 };
 
 TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {

@@ -53,6 +53,31 @@ TEST(Choices, KeepWhatTheConfigurationHas) {
   EXPECT_TRUE(setups_of(config, 6, {"micro-batch"}).empty());
 }
 
+// Rows of a micro-batch are cut over x and y, where they divide; only on request both ways.
+TEST(Choices, TrySequenceParallelOnRequest) {
+  train::RunConfig config = config_of(6);
+  config.seq_len = 5;
+  const KeptKeys kept = {"recompute", "reshard-after-forward", "zero-1"};
+  const auto choices = [&](bool tried) { return setups_of(config, 4, kept, {1}, tried); };
+  const std::vector<StepSetup> off = choices(false), tried = choices(true);
+  std::vector<StepSetup> without;
+  for (const StepSetup& setup : tried) {
+    if (!setup.sequence_parallel) without.push_back(setup);
+    const bool divides = setup.micro_batch % std::max(setup.grid.x, setup.grid.y) == 0;
+    EXPECT_TRUE(divides || !setup.sequence_parallel) << to_string(setup);
+  }
+  EXPECT_EQ(without, off);
+  EXPECT_GT(tried.size(), off.size());
+  config.sequence_parallel = true;
+  const std::vector<StepSetup> always = choices(false);
+  EXPECT_FALSE(always.empty());
+  for (const StepSetup& setup : always) {
+    EXPECT_TRUE(setup.sequence_parallel);
+    EXPECT_EQ(setup.micro_batch * 5 % setup.grid.y, 0) << to_string(setup);
+  }
+  EXPECT_EQ(setup_of(with_setup(config_of(6), always.front())), always.front());
+}
+
 TEST(Choices, AreSettingsOfTheSearchedKeys) {
   StepSetup setup{{.x = 2, .z = 3}, 4, train::Recompute::block, true, true};
   std::swap(setup.grid.order[0], setup.grid.order[3]);

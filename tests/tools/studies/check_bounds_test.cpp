@@ -177,5 +177,11 @@ TEST_F(CheckBounds, ControlCharactersOfNamesReachNoTerminal) {
   EXPECT_EQ(result.output.find('\x1b'), std::string::npos);
 }
 
+TEST(DrawnInstances, AreWhatTheRuleDraws) {
+  const testing::CommandResult drawn =
+      testing::run({"/usr/bin/env", "python3", WEFT_SOURCE_DIR "/bench/overlap/draw.py", "--check"});
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.errors;
+}
+
 }  // namespace
 }  // namespace weft::tools

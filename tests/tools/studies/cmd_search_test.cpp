@@ -44,6 +44,22 @@ TEST_F(SearchCommand, TellsWhyAndKeepsKeys) {
   EXPECT_FALSE(has(found, "recompute")) << found;
 }
 
+TEST_F(SearchCommand, TriesSequenceParallelOnRequest) {
+  const auto with_it = [&](const Words& more) {
+    const Words one_grid = {"--keep", "grid", "recompute", "--grid", "y=2,data=4", "--top", "20"};
+    const json all = object_of(search(testing::joined(one_grid, more))).at("configurations");
+    std::size_t found = 0;
+    for (const json& each : all) {
+      if (each.at("sequence_parallel").get<bool>()) ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(with_it({}), 0U);
+  const std::size_t tried = with_it({"--try", "sequence-parallel"}), always = with_it({"--sequence-parallel", "true"});
+  EXPECT_GT(tried, 0U);
+  EXPECT_GE(always, tried);
+}
+
 TEST_F(SearchCommand, TakesAFileWhoseGridIsOpen) {
   folder_.write("open.toml", "grid = \"auto\"\nmodel = \"tiny\"\nranks = 2\n");
   EXPECT_EQ(object_of({"search", "open.toml", "--top", "1", "-o", "best.toml"}).at("ranks"), 2);
@@ -54,6 +70,20 @@ TEST_F(SearchCommand, TakesAFileWhoseGridIsOpen) {
   expect_refusal({"search", "open.toml", "--keep", "grid"}, {});
 }
 
+TEST_F(SearchCommand, PutsAGridBesideTheOthersAndEndsInTime) {
+  const json found = object_of(search({"--include", "data=8", "--top", "1", "--max-time", "0"}));
+  EXPECT_EQ(found.at("included").at("grid"), "x=1,y=1,z=1,data=8");
+  const auto number = found.at("included").at("number").get<std::size_t>();
+  ASSERT_GE(number, 1U);
+  EXPECT_FALSE(found.at("configurations").back().at("estimated"));
+  EXPECT_EQ(found.at("not_examined"), 0);
+  const json hasty = object_of(search({"--max-time", "1e-9"}));
+  EXPECT_GT(hasty.at("not_examined").get<int>(), 0);
+  EXPECT_FALSE(hasty.at("configurations").at(0).at("estimated"));
+  expect_refusal(search({"--include", "data=4"}), {"data=4"});
+  expect_refusal(search({"--include", "auto"}), {"auto"});
+}
+
 TEST_F(SearchCommand, RefusesWhatItCantSearch) {
   for (const Words& wrong : std::vector<Words>{{"--keep", "policy"},
                                                {"--why", "1"},
@@ -62,6 +92,8 @@ TEST_F(SearchCommand, RefusesWhatItCantSearch) {
                                                {"--ranks", "7"},
                                                {"--memory", "1MiB"},
                                                {"--rewrites", "recompute:0-1"},
+                                               {"--try", "zero-1"},
+                                               {"--try", "sequence-parallel", "--sequence-parallel", "false"},
                                                {"--finalists", "0"}}) {
     expect_refusal(search(testing::joined(wrong, {"-o", "best.toml"})), {});
     EXPECT_FALSE(exists("best.toml")) << wrong[0];

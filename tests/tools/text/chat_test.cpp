@@ -63,6 +63,8 @@ TEST_F(Chat, AModelAnswersByTheTemplateThatItWasTrainedWith) {
   // The export has the template, and the token that ends a turn.
   output({"export", "r", "-o", "hf"});
   EXPECT_EQ(read_json("hf/tokenizer_config.json").at("chat_template"), kTemplate);
+  EXPECT_EQ(read_json("hf/generation_config.json").at("eos_token_id").at(0),
+            read_json("hf/config.json").at("eos_token_id"));
   for (const auto& [question, said] : kFacts) EXPECT_EQ(answer("hf", question), said);
 }
 

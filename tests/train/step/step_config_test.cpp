@@ -37,6 +37,23 @@ TEST(SummationNote, MarksOnlyWhatAddsInAnotherOrder) {
   EXPECT_EQ(summation_note(config), "");
 }
 
+TEST(SummationNote, TellsThatNormsAreSummedOverY) {
+  RunConfig config;
+  config.sequence_parallel = true;
+  config.micro_batch = 1;
+  EXPECT_EQ(summation_note(config), "");
+  config.grid.x = 2;
+  EXPECT_EQ(summation_note(config), "");
+  config.grid.y = 2;
+  EXPECT_TRUE(has_parts(summation_note(config), {"another order", "sequence-parallel"}));
+  config.model.lora = {.rank = 4};
+  EXPECT_EQ(summation_note(config), "");
+  RunConfig both = asked_for(2, 2);
+  both.sequence_parallel = true;
+  both.grid.y = 2;
+  EXPECT_TRUE(has_parts(summation_note(both), {"gradient-reduction", "sequence-parallel", "another order"}));
+}
+
 // ---- the least memory: runs that can't fit are refused with their least size
 
 RunConfig tiny() {
@@ -52,6 +69,14 @@ TEST(MemoryCheck, CountsParametersAndBlockInputs) {
   EXPECT_EQ(least_host_bytes(config), 16.0 * static_cast<double>(config.model.parameters()) + 4 * 256 * 256 * 4.0);
   config.dtype = DType::bf16;
   EXPECT_EQ(least_host_bytes(config), 16.0 * static_cast<double>(config.model.parameters()) + 4 * 256 * 256 * 2.0);
+}
+
+TEST(MemoryCheck, CountsARanksRowsOfBlockInputs) {
+  RunConfig config = tiny();
+  config.grid.y = 2;
+  const double whole = least_host_bytes(config);
+  config.sequence_parallel = true;
+  EXPECT_EQ(whole - least_host_bytes(config), 4 * 128 * 256 * 4.0);
 }
 
 TEST(MemoryCheck, CountsTheRanksPart) {

@@ -6,6 +6,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "runtime/simulate/report.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
@@ -53,7 +54,17 @@ TEST(ExactPolicy, SaysWhatItProved) {
   const plan::Selection* selection = plan::selection_of(order.reasons);
   ASSERT_NE(selection, nullptr);
   EXPECT_EQ(selection->makespan_ns, 6);
-  EXPECT_TRUE(selection->order.ends_with(", proved optimal")) << selection->order;
+  EXPECT_EQ(selection->proof, plan::Proof::optimal);
+  simulate::Problem problem;
+  problem.classes = {graph};
+  problem.grid.x = 2;
+  problem.options.cost_model = testing::named_costs({{"g", 4}});
+  simulate::Report report = simulate::report_plan(problem, named_policy("exact:budget=10"));
+  EXPECT_EQ(report.proof(), plan::Proof::optimal);
+  problem.options.cost_model = testing::named_costs({{"g", 5}});
+  simulate::simulate_again(report, problem);
+  EXPECT_EQ(report.proof(), plan::Proof::none) << "it was proved under other costs";
+  EXPECT_EQ(simulate::report_plan(problem, named_policy("portfolio:budget=10")).proof(), plan::Proof::none);
   const plan::Order without =
       testing::order_of(*make_policy("exact:budget=10,nodes=0"), *graph, {.compute_streams = 2});
   EXPECT_FALSE(plan::selection_of(without.reasons)->order.empty());

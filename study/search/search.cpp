@@ -32,7 +32,7 @@ constexpr std::size_t kAtOnce = 16;  // families between two looks at the best e
 constexpr std::int64_t kTasksOfSearching = 10'000;  // of a graph that the searching policy plans
 constexpr double kEstimateError = 1.03;             // a step takes at most this many times its estimate
 constexpr double kSkimError = 1.3;                  // a step takes at least this share of one schedule of small steps
-constexpr double kAmple = 2;         // of what a step keeps: recomputation and resharding save memory that isn't short
+constexpr double kAmple = 3;         // of the inputs of products that a layer keeps, it keeps less than as much in all
 constexpr double kEstimating = 0.6;  // of the time that a search has; the rest is for planning
 constexpr double kMemoryError = 0.02;  // an estimate of memory is at most this share too large
 
@@ -65,6 +65,7 @@ class Search {
   SearchResult search() {
     result_.config = run_.config;
     result_.machine = *run_.machine;
+    expect_ranks_of_included();
     open_ = all_setups();
     const std::int64_t all = std::ssize(open_);
     while ((has_near(open_) || !near_.empty()) && !is_over()) {
@@ -128,11 +129,22 @@ class Search {
   bool is_dominated(StepSetup setup, const ClosedForms& forms) const {
     const bool recomputes = setup.recompute != train::Recompute::none && !options_.kept.contains("recompute");
     const bool reshards = setup.reshard_after_forward && !options_.kept.contains("reshard-after-forward");
-    if (has_stages(setup) || !(recomputes || reshards))
-      return false;  // stages keep the inputs of several micro-batches
+    // Stages keep the inputs of several micro-batches.
+    if (has_stages(setup) || !(recomputes || reshards)) return false;
     if (recomputes) setup.recompute = train::Recompute::none;
     if (reshards) setup.reshard_after_forward = false;
-    return memory_ <= 0 || kAmple * forms.least_bytes(setup) <= static_cast<double>(memory_);
+    return memory_ <= 0 || ample_bytes(setup, forms) <= static_cast<double>(memory_);
+  }
+
+  /// What a step hardly needs: beside its least bytes all that layers keep, weights that stay gathered, and logits with
+  /// their gradients in fp32.
+  double ample_bytes(const StepSetup& setup, const ClosedForms& forms) const {
+    constexpr double kBytesOfLogit = 8, kBytesOfWeight = 4;
+    const auto tensor = static_cast<double>(setup.grid.x * setup.grid.y);
+    const auto rows = static_cast<double>(setup.micro_batch * run_.config.seq_len);
+    const auto vocabulary = static_cast<double>(run_.config.model.vocab);
+    const auto weights = static_cast<double>(run_.config.model.parameters());
+    return kAmple * forms.least_bytes(setup) + kBytesOfLogit * rows * vocabulary + kBytesOfWeight * weights / tensor;
   }
 
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
@@ -225,14 +237,16 @@ class Search {
     }
   }
 
+  void expect_ranks_of_included() const {
+    if (!options_.included || options_.included->ranks() == options_.ranks) return;
+    throw UserError(fmt::format("--include {} has {} ranks, and the search {}", graph::to_string(*options_.included),
+                                options_.included->ranks(), options_.ranks),
+                    "a grid of as many ranks", "other sizes of its axes");
+  }
+
   /// Estimates the best configuration of a grid that isn't among the found ones.
   void include(const graph::Grid& grid) {
     result_.included = IncludedGrid{.grid = grid};
-    if (grid.ranks() != options_.ranks) {
-      throw UserError(fmt::format("--include {} has {} ranks, and the search {}", graph::to_string(grid), grid.ranks(),
-                                  options_.ranks),
-                      "a grid of as many ranks", "other sizes of its axes");
-    }
     if (std::ranges::any_of(result_.configurations, [&](const auto& each) { return is_on(each.setup, grid); })) return;
     train::RunConfig config = run_.config;
     config.grid = grid;

@@ -81,7 +81,7 @@ train::ResolvedRun open_search(const train::RunConfig& config);
 
 /// Searches the space of setups_of(), the least bound first:
 /// 1. Closed forms bound every setup's memory and time (ClosedForms).
-///    Recomputation and resharding are left out where the memory has twice the room that a step without them keeps.
+///    Recomputation and resharding are left out where the memory has far more room than a step without them takes.
 /// 2. While a setup's bound is below the best step known, graphs of one and two layers and micro-batches tighten its
 ///    bounds (StepBounds), and one list schedule of them tells how near it may come. The nearest first, its step is
 ///    estimated from small steps (StepEstimate). Of each grid the few orders of axes with the least communication are

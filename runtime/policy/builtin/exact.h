@@ -17,7 +17,7 @@ namespace weft::policy {
 /// Starts from portfolio's orders and rewrites (`budget`, `seed`, `messages`, `chunks`, `placement`: of portfolio).
 /// Windows of `window` consecutive tasks of all rank classes, by their start, slide over the step with half overlap;
 /// each is ordered by branch and bound (scheduling/window_search.h). Then windows are twice as long, and so on, as long
-/// as `nodes` starts of tasks in thought are left. After that, tasks are held back as portfolio does
+/// as `nodes` simulated starts of tasks are left. After that, tasks are held back as portfolio does
 /// (scheduling/wait_moves.h). Of a step of few tasks all plans are searched, with waits and compute streams
 /// (scheduling/step_search.h), for as many nodes again. So the result is never longer than portfolio's, and the same in
 /// every run.

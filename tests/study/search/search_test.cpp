@@ -85,6 +85,27 @@ TEST(Search, KeepsTheMemory) {
   EXPECT_THROW(search_configurations(small_run(1 << 20), options_for(8, 4), [](const Status&) {}), UserError);
 }
 
+// Recomputation and resharding are tried where the memory is short, however little.
+TEST(Search, LeavesOutNothingThatAShortMemoryNeeds) {
+  train::ResolvedRun run = small_run(0);
+  run.config.model.vocab = 8000;  // logits count
+  const auto first = [&](const KeptKeys& kept) {
+    SearchOptions options = options_for(8, 6);
+    options.kept = kept;
+    return search_configurations(run, options, [](const Status&) {}).configurations[0];
+  };
+  const auto needed = static_cast<double>(first({}).memory_bytes);
+  for (const double share : {0.55, 0.85}) {
+    run.config.memory = static_cast<std::int64_t>(share * needed);
+    run.config.recompute = train::Recompute::block;
+    run.config.reshard_after_forward = true;
+    const Configuration free = first({}), kept = first({"recompute"}),
+                        both = first({"recompute", "reshard-after-forward"});
+    EXPECT_LE(free.step_ns, 1.01 * kept.step_ns) << share << ": " << to_string(kept.setup);
+    EXPECT_LE(free.step_ns, 1.01 * both.step_ns) << share << ": " << to_string(both.setup);
+  }
+}
+
 // A grid with stages is planned by the schedules of pipelines, and simulates to the same step.
 TEST(Search, TriesPipelineStages) {
   train::ResolvedRun run = small_run(0);

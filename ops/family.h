@@ -45,7 +45,7 @@ struct FamilyParts {
   bool learned_positions;   // else rotary ones
   bool embedding_by_width;  // embeddings are multiplied by √hidden
   const StoredNames* stored;
-  /// The keys below "model." that the family has beside those of every family.
+  /// Keys that begin with "model.": the family has them in addition to the keys that every family has.
   std::span<const std::string_view> keys;
 
   bool gated() const { return activation != Activation::gelu; }

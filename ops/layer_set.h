@@ -19,7 +19,7 @@ class LayerSet {
 
   bool empty() const { return layers_.empty(); }
   bool contains(std::int64_t layer) const;
-  /// Those below `layers`.
+  /// The layers whose numbers are below `layers`.
   LayerSet below(std::int64_t layers) const;
   friend bool operator==(const LayerSet&, const LayerSet&) = default;
   friend std::string to_string(const LayerSet& set);

@@ -30,9 +30,9 @@ double Machine::congestion_of(std::int64_t nodes) const {
 }
 
 Machine with_attention_of(Machine machine, std::string_view library) {
-  const auto is_its = [&](const AttentionPoint& point) { return point.library == library; };
-  if (library.empty() || std::ranges::none_of(machine.attention, is_its)) return machine;
-  std::erase_if(machine.attention, [&](const AttentionPoint& point) { return !is_its(point); });
+  const auto has_library = [&](const AttentionPoint& point) { return point.library == library; };
+  if (library.empty() || std::ranges::none_of(machine.attention, has_library)) return machine;
+  std::erase_if(machine.attention, [&](const AttentionPoint& point) { return !has_library(point); });
   for (AttentionPoint& point : machine.attention) point.library.clear();
   return machine;
 }

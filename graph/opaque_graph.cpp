@@ -36,7 +36,13 @@ std::string letters_of(std::string_view text) {
 class MeetingSets {
  public:
   MeetingSets(const OpenGraph& open, const OpenMeetings& meetings) : open_(open) {
-    for (const OpenClass& one : open.classes) of_.emplace_back(one.tasks.size());
+    for (const OpenClass& one : open.classes) {
+      of_.emplace_back(one.tasks.size());
+      auto& streams = streams_of_channel_.emplace_back();
+      for (const OpenTask& task : one.tasks) {
+        if (task.channel >= 0 && task.begin_ns) streams[task.channel].insert(task.stream);
+      }
+    }
     std::map<std::vector<Side>, std::uint32_t> sets;
     for (std::size_t i = 0; i < meetings.all.size(); ++i) {
       std::vector<Side> sides;
@@ -59,6 +65,13 @@ class MeetingSets {
   };
   const Place& of(std::size_t of_class, std::size_t task) const { return of_[of_class][task]; }
   std::span<const std::uint32_t> classes(std::uint32_t set) const { return classes_[set]; }
+  /// The stream of a task that communicates, if its channel alone doesn't tell its queue: what was recorded on several
+  /// streams of a channel may run at once. Else -1.
+  std::int32_t own_stream(std::size_t of_class, const OpenTask& task) const {
+    if (task.channel < 0) return task.stream;
+    const auto streams = streams_of_channel_[of_class].find(task.channel);
+    return streams != streams_of_channel_[of_class].end() && streams->second.size() > 1 ? task.stream : -1;
+  }
   const OpenTask& first_task(const Place& place) const {
     return open_.classes[place.first.of_class].tasks[place.first.task];
   }
@@ -72,12 +85,13 @@ class MeetingSets {
   };
   Side side_of(const ClassTask& member) const {
     const OpenTask& task = open_.classes[member.of_class].tasks[member.task];
-    return {member.of_class, task.channel, task.channel < 0 ? task.stream : -1, task.kind};
+    return {member.of_class, task.channel, own_stream(member.of_class, task), task.kind};
   }
 
   const OpenGraph& open_;
-  std::vector<std::vector<Place>> of_;               // by class and task
-  std::vector<std::vector<std::uint32_t>> classes_;  // by set
+  std::vector<std::vector<Place>> of_;                                              // by class and task
+  std::vector<std::vector<std::uint32_t>> classes_;                                 // by set
+  std::vector<std::map<std::int32_t, std::set<std::int32_t>>> streams_of_channel_;  // by class
 };
 
 /// The queues of all classes. A queue is a channel of the graph, or a stream; what meets other classes has a queue for
@@ -156,7 +170,10 @@ class Queues {
     std::int32_t channel = task.channel;
     if (channel < 0 && task.stream >= 0)
       channel = open_.classes[at.of_class].streams[static_cast<std::size_t>(task.stream)].channel;
-    if (channel >= 0) return queue_of(at, {channel, -1, false, {}});
+    if (channel >= 0) {
+      const bool named = task.channel >= 0;
+      return queue_of(at, {channel, named ? sets_.own_stream(at.of_class, task) : -1, false, {}});
+    }
     return queue_of(at, {-1, task.stream, false, task.kind == OpenKind::send ? "sends" : "receives"});
   }
 
@@ -202,7 +219,8 @@ class Queues {
   }
 
   Channel number_of(OfClass& of, const Base& base) {
-    const std::uint32_t queue = of.queues[base]++;  // of the class with this base
+    // Of the class with this channel, or with this base.
+    const std::uint32_t queue = of.queues[base.channel >= 0 ? Base{.channel = base.channel} : base]++;
     if (base.channel >= 0 && queue == 0 && open_.source == "weft") {
       if (const auto known = find_channel(open_.channels[static_cast<std::size_t>(base.channel)].name)) return *known;
     }
@@ -298,6 +316,7 @@ KindClass drawn_as(const OpenTask& task) {
                                  Word{"gemm", KindClass::gemm},
                                  Word{"matmul", KindClass::gemm},
                                  Word{"cutlass", KindClass::gemm}};
+  if (task.kind == OpenKind::host) return KindClass::host;
   const std::string letters = letters_of(task.operation);
   const auto* const word =
       std::ranges::find_if(kWords, [&](const Word& w) { return letters.find(w.letters) != std::string::npos; });

@@ -21,12 +21,12 @@ namespace weft::graph {
 /// waits for the end of the launch. Of the order of recorded streams, `kept` holds (held_edges()). A tensor takes its
 /// bytes rounded up to two. A task without a phase is of the forward phase; one without ns takes as long as it was
 /// recorded to take. Throws UserError if the open graph fails check(), or needs more queues than a graph can have.
-Graph opaque_graph(const OpenGraph& open, std::size_t class_index, KeptOrder kept = KeptOrder::all);
+Graph opaque_graph(const OpenGraph& open, std::size_t class_index, KeptOrder kept = KeptOrder::known);
 
 /// The same of all classes as one step. Tasks that are one and the same (find_meetings()) have one number
 /// (Opaque::meeting) and take the first one's time. They run on queues of their own, one for each set of classes and
 /// each direction of messages, so that what meets nobody holds nobody up.
-std::vector<std::shared_ptr<const Graph>> opaque_graphs(const OpenGraph& open, KeptOrder kept = KeptOrder::all);
+std::vector<std::shared_ptr<const Graph>> opaque_graphs(const OpenGraph& open, KeptOrder kept = KeptOrder::known);
 
 /// The class by which drawings colour an operation: that of Weft's own operation of the name, else by words in it
 /// ("gemm", "AllReduce", "memcpy"), else by the task's kind.

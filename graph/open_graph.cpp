@@ -22,8 +22,8 @@ std::string_view to_string(OpenKind kind) {
 }
 
 std::string_view to_string(EdgeSource source) {
-  static constexpr auto kNames =
-      std::to_array<std::string_view>({"given", "synchronisation", "stream", "launch", "pairing", "times"});
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"given", "data", "synchronisation", "stream", "operator", "launch", "pairing", "times"});
   static_assert(kNames.size() == static_cast<std::size_t>(EdgeSource::times) + 1);
   return kNames.at(static_cast<std::size_t>(source));
 }

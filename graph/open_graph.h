@@ -26,10 +26,12 @@ constexpr bool communicates(OpenKind kind) {
 }
 
 /// Where an edge is known from. From sure to doubtful:
-/// given: the file or a dependency record of the trace says so;  synchronisation: a record of one stream that waits for
-/// another, or of the host that waits;  stream: both tasks ran on one in-order queue, in this order;  launch: a task of
-/// the host launched it;  pairing: the order of launches on a thread of the CPU;  times: a guess from start and end.
-enum class EdgeSource : std::uint8_t { given, synchronisation, stream, launch, pairing, times };
+/// given: the file or a dependency record of the trace says so;  data: both access a storage of an execution trace, and
+/// one of them writes it;  synchronisation: a record of one stream that waits for another, or of the host that waits;
+/// stream: both tasks ran on one in-order queue, in this order;  one_operator: an operator of the CPU launched both, in
+/// this order;  launch: a task of the host launched it;  pairing: the order of launches on a thread of the CPU;  times:
+/// a guess from start and end.
+enum class EdgeSource : std::uint8_t { given, data, synchronisation, stream, one_operator, launch, pairing, times };
 
 std::string_view to_string(EdgeSource source);
 
@@ -75,6 +77,7 @@ struct OpenTask {
   double flops = 0, bytes = 0, network_bytes = 0;  // shape, for a machine's rates, where `ns` is absent; 0: unknown
   std::int32_t layer = -1, micro_batch = -1;
   std::optional<Phase> phase;
+  bool data_known = false;  // whatever has to come before or after it for its data's sake is told by edges
   /// Of a collective whose `ns` is known, as in cost::TaskCosts: its time beside computations, the time for which its
   /// bytes occupy the link, and the core time of its transport. Absent: equal to ns, equal to ns, none.
   std::optional<double> beside_ns, link_ns, cpu_ns;
@@ -89,6 +92,10 @@ struct OpenEdge {
   /// done.
   std::optional<double> after_begin_ns = {};
 };
+
+/// The operation of a task that stands before all others of a recorded step: how much later than the first rank's its
+/// own rank's step began.
+inline constexpr std::string_view kLaterStart = "later_start";
 
 /// The step of ranks with equal graphs, or of one rank.
 struct OpenClass {

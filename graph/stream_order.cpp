@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <utility>
+
+#include "graph/unknown_data.h"
 
 namespace weft::graph {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, KeptOrder>, 3> kNames = {
-    {{"all", KeptOrder::all}, {"computations", KeptOrder::computations}, {"none", KeptOrder::none}}};
+constexpr std::array<std::pair<std::string_view, KeptOrder>, 4> kNames = {{{"all", KeptOrder::all},
+                                                                           {"known", KeptOrder::known},
+                                                                           {"computations", KeptOrder::computations},
+                                                                           {"none", KeptOrder::none}}};
 constexpr double kRoundedTimes = 1000;  // of older profilers
 
-bool is_order(const OpenClass& step, const OpenEdge& edge) {
-  return edge.source == EdgeSource::stream && step.tasks[edge.from].kind != OpenKind::host &&
-         step.tasks[edge.to].kind != OpenKind::host;
+bool both_known(const OpenClass& step, const OpenEdge& edge) {
+  return step.tasks[edge.from].data_known && step.tasks[edge.to].data_known;
 }
 
 /// Chains of computations along each recorded stream.
@@ -22,7 +26,7 @@ class StreamChains {
  public:
   explicit StreamChains(const OpenClass& step) : step_(step) {
     for (const OpenEdge& edge : step.edges) {
-      if (is_order(step, edge)) recorded_.emplace(std::pair(edge.from, edge.to), &edge);
+      if (is_stream_order(step, edge)) recorded_.emplace(std::pair(edge.from, edge.to), &edge);
     }
   }
 
@@ -53,13 +57,7 @@ class StreamChains {
   void add(std::uint32_t from, std::uint32_t to) {
     if (from == kNobody) return;
     const auto known = recorded_.find({from, to});
-    if (known != recorded_.end()) {
-      out_.push_back(*known->second);
-      return;
-    }
-    const OpenTask &a = step_.tasks[from], &b = step_.tasks[to];
-    const bool overlap = a.end_ns && b.begin_ns && *a.end_ns > *b.begin_ns + kRoundedTimes;
-    out_.push_back({from, to, overlap ? EdgeKind::issued_before : EdgeKind::completes_before, EdgeSource::stream});
+    out_.push_back(known != recorded_.end() ? *known->second : stream_order_edge(step_, from, to));
   }
 
   void add_from_all(const Chain& chain, std::uint32_t to) {
@@ -102,8 +100,25 @@ std::optional<KeptOrder> find_kept_order(std::string_view name) {
   return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool is_stream_order(const OpenClass& step, const OpenEdge& edge) {
+  return edge.source == EdgeSource::stream && step.tasks[edge.from].kind != OpenKind::host &&
+         step.tasks[edge.to].kind != OpenKind::host;
+}
+
+bool is_recorded_order(const OpenClass& step, const OpenEdge& edge) {
+  const bool wait = edge.source == EdgeSource::synchronisation || edge.source == EdgeSource::pairing ||
+                    edge.source == EdgeSource::times;
+  return is_stream_order(step, edge) || (wait && both_known(step, edge));
+}
+
+OpenEdge stream_order_edge(const OpenClass& step, std::uint32_t from, std::uint32_t to) {
+  const OpenTask &a = step.tasks[from], &b = step.tasks[to];
+  const bool overlap = a.end_ns && b.begin_ns && *a.end_ns > *b.begin_ns + kRoundedTimes;
+  return {from, to, overlap ? EdgeKind::issued_before : EdgeKind::completes_before, EdgeSource::stream};
+}
+
 bool has_stream_order(const OpenClass& step) {
-  return std::ranges::any_of(step.edges, [&](const OpenEdge& edge) { return is_order(step, edge); });
+  return std::ranges::any_of(step.edges, [&](const OpenEdge& edge) { return is_stream_order(step, edge); });
 }
 
 bool knows_data(const OpenClass& step) {
@@ -115,20 +130,41 @@ bool knows_data(const OpenClass& step) {
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     if (step.tasks[i].kind != OpenKind::compute) continue;
     ++computations;
-    known += told[i] ? 1 : 0;
+    known += told[i] || step.tasks[i].data_known ? 1 : 0;
   }
   return 2 * known > computations;
 }
 
 std::vector<HeldEdge> held_edges(const OpenClass& step, KeptOrder kept) {
+  if (kept == KeptOrder::known && std::ranges::none_of(step.tasks, &OpenTask::data_known)) kept = KeptOrder::all;
   std::vector<HeldEdge> out;
   for (const OpenEdge& edge : step.edges) {
-    const bool order = is_order(step, edge);
-    if (!order || kept == KeptOrder::all) out.push_back({edge, order});
+    const bool order = is_stream_order(step, edge);
+    const bool free = kept == KeptOrder::known ? is_recorded_order(step, edge) : order;
+    if (!free || kept == KeptOrder::all) out.push_back({edge, order});
   }
   if (kept == KeptOrder::none || !has_stream_order(step)) return out;
+  if (kept == KeptOrder::known) {
+    for (const OpenEdge& edge : order_of_unknown_data(step)) {
+      const bool queued = communicates(step.tasks[edge.from].kind) && communicates(step.tasks[edge.to].kind);
+      out.push_back({edge, queued});
+    }
+    return out;
+  }
   const bool known = knows_data(step);
-  for (const OpenEdge& edge : StreamChains(step).run()) out.push_back({edge, known});
+  for (const OpenEdge& edge : StreamChains(step).run()) out.push_back({edge, known || both_known(step, edge)});
+  return out;
+}
+
+FreeOrder free_order(const OpenClass& step, KeptOrder kept) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> held;
+  for (const HeldEdge& each : held_edges(step, kept)) held.emplace(each.edge.from, each.edge.to);
+  FreeOrder out;
+  for (const OpenEdge& edge : step.edges) {
+    if (!is_recorded_order(step, edge)) continue;
+    ++out.recorded;
+    if (!held.contains({edge.from, edge.to})) ++(both_known(step, edge) ? out.known : out.assumed);
+  }
   return out;
 }
 

@@ -60,8 +60,21 @@ std::string_view identifier_of(BoundBy by) {
       return "communication";
     case BoundBy::dependencies:
       return "dependencies";
+    case BoundBy::host:
+      return "host";
+    case BoundBy::copying:
+      return "copying";
+    case BoundBy::ranks:
+      return "ranks";
   }
   return "";
+}
+
+std::optional<BoundBy> find_bound(std::string_view identifier) {
+  for (int i = 0; i <= static_cast<int>(BoundBy::ranks); ++i) {
+    if (identifier_of(static_cast<BoundBy>(i)) == identifier) return static_cast<BoundBy>(i);
+  }
+  return std::nullopt;
 }
 
 std::vector<Change> other_settings(const PolicyStep& step,
@@ -124,16 +137,21 @@ Verdict verdict_of(const simulate::Report& report, std::size_t of_class, const s
                                in_ms_text(step), order);
   }
   verdict.changes = numbered_remedies(explanation);
-  std::ranges::move(settings, std::back_inserter(verdict.changes));
+  add_changes(verdict, std::move(settings));
+  return verdict;
+}
+
+void add_changes(Verdict& verdict, std::vector<Change> changes) {
+  std::ranges::move(changes, std::back_inserter(verdict.changes));
   std::erase_if(verdict.changes, [](const Change& change) { return change.gain_ns < simulate::kLeastGain; });
   std::ranges::stable_sort(verdict.changes, std::ranges::greater(), &Change::gain_ns);
   if (verdict.changes.size() > kMostChanges) verdict.changes.resize(kMostChanges);
-  return verdict;
 }
 
 std::vector<std::string> lines_of(const Verdict& verdict) {
   std::vector<std::string> lines = {verdict.text + "."};
   lines.front().front() = 'B';
+  lines.insert(lines.end(), verdict.facts.begin(), verdict.facts.end());
   for (const Change& change : verdict.changes) {
     const std::string note = change.note.empty() ? "" : fmt::format(" ({})", change.note);
     lines.push_back(fmt::format("{:+.3f} ms: {}{}", -change.gain_ns * 1e-6, change.what, note));

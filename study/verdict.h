@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/simulate/explain.h"
@@ -18,10 +20,15 @@ enum class BoundBy : std::uint8_t {
   computing,      // else: computations run for most of the step
   communication,  // collectives are in flight for most of the step, and for longer
   dependencies,   // neither: tasks wait for each other's results
+  // Of a recorded step alone:
+  host,     // launches and other work of CPU threads
+  copying,  // copies of the device
+  ranks,    // waiting for slower ranks
 };
 
 /// The enumerator's name, for programs that read it.
 std::string_view identifier_of(BoundBy by);
+std::optional<BoundBy> find_bound(std::string_view identifier);
 
 /// Something to change, with what the whole step gets shorter by, simulated.
 struct Change {
@@ -39,14 +46,18 @@ std::vector<Change> other_settings(const PolicyStep& step,
 
 struct Verdict {
   BoundBy by = BoundBy::order;
-  double busy_ns = 0;                // time of the work that bounds it; of an order, the most that another one gains
-  std::string text = {};             // a sentence
-  std::vector<Change> changes = {};  // at most three, each of which gains, by falling gain
+  double busy_ns = 0;                   // time of the work that bounds it; of an order, the most that another one gains
+  std::string text = {};                // a sentence
+  std::vector<std::string> facts = {};  // more sentences
+  std::vector<Change> changes = {};     // at most three, each of which gains, by falling gain
 };
 
 /// Of a class of a planned report. `settings`: what other_settings() found.
 Verdict verdict_of(const simulate::Report& report, std::size_t of_class, const simulate::Explanation& explanation,
                    std::vector<Change> settings = {});
+
+/// Keeps the changes that gain most.
+void add_changes(Verdict& verdict, std::vector<Change> changes);
 
 /// The verdict as lines for a report: "Bound by …", "-71.000 ms: --reduce-dtype bf16 (changes roundings)".
 std::vector<std::string> lines_of(const Verdict& verdict);

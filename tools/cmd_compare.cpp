@@ -18,6 +18,7 @@
 #include "base/printable.h"
 #include "base/status_line.h"
 #include "base/text/text_table.h"
+#include "inspect/formats/graph_file.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/policy/catalog/policies.h"
 #include "study/comparison.h"
@@ -178,7 +179,10 @@ void finish(const CompareOptions& options, const StepReader& reader, std::vector
   if (config) {
     print(options, std::cref(*config), comparison);
   } else {
-    print(options, study::ComparedGraph{reader.open()->graph, flags_of(options)}, comparison);
+    // A folder keeps the graph as it is in its file: the flags say what was changed.
+    std::optional<graph::OpenGraph> own;
+    if (!options.outputs.empty() && !reader.open()->as_recorded) own = inspect::read_graph_file(options.open->file);
+    print(options, study::ComparedGraph{own ? *own : reader.open()->graph, flags_of(options)}, comparison);
   }
 }
 

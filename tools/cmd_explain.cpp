@@ -55,13 +55,32 @@ std::vector<study::Change> settings_of(StepReader& reader, const study::PolicySt
   });
 }
 
+/// Of a step as it was recorded, what it is bound by is told by its replay, beside the moves that were found.
+void judge_recorded(const StepReader& reader, const study::PolicyStep& step, study::Verdict& verdict) {
+  if (reader.open() == nullptr) return;
+  const std::optional<inspect::StepVerdict> judged = reader.open()->verdict(step.report);
+  if (!judged) return;
+  if (verdict.by == study::BoundBy::order) {
+    verdict.facts = {fmt::format("another order gains at most {:.3f} ms", verdict.busy_ns * 1e-6)};
+  }
+  verdict.by = study::find_bound(judged->bound_by).value_or(verdict.by);
+  verdict.text = judged->text;
+  verdict.facts.insert(verdict.facts.begin(), judged->waits.begin(), judged->waits.end());
+  if (!judged->off.empty()) verdict.facts.push_back(judged->off);
+  std::vector<study::Change> changes;
+  for (const inspect::StepRemedy& remedy : judged->remedies)
+    changes.push_back({remedy.what, remedy.gain_ns, remedy.flag});
+  study::add_changes(verdict, std::move(changes));
+}
+
 int explain_bubbles(const ExplainCommand& command, StepReader& reader, const study::PolicyStep& step) {
   if (!command.apply.empty() || !command.output.empty() || !command.options.only.empty()) {
     throw UserError("--apply, -o or --collective with a grid of pipeline stages",
                     "the stage whose collectives are meant: without one, bubbles are explained", "add --pipe-rank 0");
   }
   const auto most = static_cast<std::size_t>(command.options.most_remedied);
-  const study::Verdict verdict = bubble_verdict(step, settings_of(reader, step));
+  study::Verdict verdict = bubble_verdict(step, settings_of(reader, step));
+  judge_recorded(reader, step, verdict);
   return print_result(command.json, bubble_json(step, most, verdict), bubble_text(step, most, verdict, output_width()));
 }
 
@@ -101,6 +120,7 @@ int explain_step(const ExplainCommand& command) {
     if (halved != settings.end()) step.halved = HalvedBatch{planned.run->config.micro_batch / 2, halved->gain_ns};
   }
   step.verdict = study::verdict_of(report, of_class, explanation, std::move(settings));
+  judge_recorded(reader, planned, step.verdict);
   step.whole = command.all || !numbers.empty() || !command.options.only.empty();
   if (!command.output.empty()) {
     write_durable(command.output, plan::to_json(step.applied->file), Named::by_person);

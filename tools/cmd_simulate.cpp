@@ -69,6 +69,7 @@ std::vector<std::string> notes_of(const study::PolicyStep& step, const OpenInput
   std::vector<std::string> notes;
   if (open == nullptr) return notes;
   notes = open->graph.notes;
+  if (const std::string off = open->reason_far_off(step.report); !off.empty()) notes.insert(notes.begin(), off + ".");
   if (!step.note.empty()) notes.push_back(step.note + ".");
   return notes;
 }
@@ -287,7 +288,7 @@ Command describe_simulate() {
       number_option("--simulated-steps", &options->steps, "steps to simulate; the last one is reported", 1, 1000));
   command.add(noise_option(options->noise));
   command.add(number_option("--slow-rank", &options->slow_rank,
-                            "how many times as long rank 0 computes; all ranks are simulated", 0.01, 1000));
+                            "what if rank 0 computed so many times as long? All ranks are simulated", 0.01, 1000));
   command.add(scale_option(options->scales));
   command.add(
       output_option(options->trace, "FILE.json[.gz]", "write a Chrome trace, for Perfetto; packed if it ends in .gz"));

@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/graph_file.h"
+#include "inspect/formats/known_file.h"
 #include "inspect/formats/perfetto_trace.h"
 #include "inspect/formats/pytorch_trace.h"
 #include "inspect/formats/recorded_file.h"
@@ -45,7 +46,7 @@ struct TraceOptions {
   std::string trace, other, output, format;
   std::vector<train::Setting> overrides;  // of the run's configuration: its policy
   std::size_t most = 10;
-  bool all_steps = false, sync_records = false, json = false;
+  bool all_steps = false, sync_records = false, execution_traces = false, json = false;
 };
 
 std::size_t limit(std::size_t most) {
@@ -53,7 +54,9 @@ std::size_t limit(std::size_t most) {
 }
 
 plan::Recording load(const std::string& trace_or_run) {
-  return inspect::read_recording(inspect::find_trace(trace_or_run));
+  const fs::path file = inspect::find_trace(trace_or_run);
+  inspect::expect_weft_trace(file);
+  return inspect::read_recording(file);
 }
 
 int summarize(const TraceOptions& options) {
@@ -145,21 +148,29 @@ std::vector<std::string> export_ranks(const TraceOptions& options, const plan::R
     const fs::path file = folder / fmt::format("rank_{}.json", recording.ranks[i].rank);
     if (options.format == "pytorch") {
       write_text_file(file, Named::by_weft, [&](const TextSink& sink) {
-        inspect::write_pytorch_trace(recording, i, {.sync_records = options.sync_records}, sink);
+        inspect::write_pytorch_trace(
+            recording, i, {.sync_records = options.sync_records, .operators = options.execution_traces}, sink);
       });
     } else {
       one.ranks = {recording.ranks[i]};
       inspect::write_chrome_file(file, one, {.kineto_names = true, .origin = inspect::first_begin(recording)});
     }
     files.push_back(file.string());
+    if (!options.execution_traces) continue;
+    const fs::path beside = folder / fmt::format("execution_{}.json", recording.ranks[i].rank);
+    write_text_file(beside, Named::by_weft,
+                    [&](const TextSink& sink) { inspect::write_execution_trace(recording, i, sink); });
+    files.push_back(beside.string());
   }
   return files;
 }
 
 int export_trace(const TraceOptions& options) {
   const bool folder = options.format == "kineto" || options.format == "pytorch";
-  if (options.sync_records && options.format != "pytorch") {
-    throw UserError("--sync-records is for --format pytorch", "", "leave --sync-records out");
+  for (const auto& [given, flag] :
+       {std::pair(options.sync_records, "--sync-records"), std::pair(options.execution_traces, "--execution-traces")}) {
+    if (!given || options.format == "pytorch") continue;
+    throw UserError(fmt::format("{} is for --format pytorch", flag), "", fmt::format("leave {} out", flag));
   }
   if (!folder) expect_writable(options.output);
   const plan::Recording recording = load(options.trace);
@@ -254,6 +265,9 @@ Command export_command(const std::shared_ptr<TraceOptions>& options) {
   command.add({.names = "--sync-records",
                .target = &options->sync_records,
                .help = "pytorch: with the records of waits that PyTorch writes if CUDA sync events are on"});
+  command.add({.names = "--execution-traces",
+               .target = &options->execution_traces,
+               .help = "pytorch: with operators, and an execution trace of each rank, which tells their data"});
   command.add(json_option(*options));
   command.examples = {{"weft trace export runs/mine --format kineto -o for-hta"},
                       {"weft trace export runs/mine --format perfetto -o mine.pftrace"},
@@ -266,7 +280,8 @@ constexpr int kNoStep = -1;
 constexpr double kMostMs = 1e9, kNanoseconds = 1e6;  // kMostMs: 11 days
 
 struct ImportOptions {
-  std::vector<std::string> files;
+  std::vector<std::string> files, execution_traces;
+  std::vector<inspect::CommunicationRule> communication;
   std::string output, format = "auto";
   std::int64_t step = kNoStep;
   double from_ms = 0, to_ms = kMostMs;  // of a range
@@ -287,6 +302,13 @@ std::string_view format_of(const ImportOptions& options) {
   return first;
 }
 
+std::string next_command(const ImportOptions& options) {
+  if (!options.output.empty()) return fmt::format("\nnext: weft explain {}\n", options.output);
+  std::string files = options.files.front();
+  if (options.files.size() > 1) files += options.files.size() == 2 ? " " + options.files.back() : " …";
+  return fmt::format("\nnext: weft trace import {} -o step.graph.json, then weft explain step.graph.json\n", files);
+}
+
 int import_files(const ImportOptions& options) {
   if (options.whole && options.step != kNoStep) {
     throw UserError("--whole and --step exclude each other", "one of them", "leave one out");
@@ -303,7 +325,8 @@ int import_files(const ImportOptions& options) {
                     "-o step.graph.json");
   }
   if (!options.output.empty()) expect_writable(options.output);
-  inspect::StepChoice choice{.whole = options.whole};
+  inspect::StepChoice choice{.whole = options.whole, .communication = options.communication};
+  choice.execution_traces = options.execution_traces;
   if (options.step != kNoStep) choice.number = options.step;
   if (options.has_range()) {
     choice.range = {static_cast<std::int64_t>(options.from_ms * kNanoseconds),
@@ -325,6 +348,7 @@ int import_files(const ImportOptions& options) {
   json.add("file", options.output.empty() ? JsonValue(nullptr) : JsonValue(options.output));
   StyledText text = inspect::styled_import(imported, output_width());
   if (!options.output.empty()) text.add("\n" + options.output + "\n");
+  text.add(next_command(options));
   return print_result(options.json, json, text);
 }
 
@@ -358,6 +382,20 @@ Command import_command() {
                .default_text = "the file's end",
                .least = 0,
                .most = kMostMs});
+  CommandOption execution_traces =
+      path_option("--execution-trace", &options->execution_traces, "FILE",
+                  "PyTorch's execution traces (ExecutionTraceObserver), one for each trace, in their order: they tell "
+                  "which work needs which data, so that policies may move the rest");
+  command.add(std::move(execution_traces));
+  command.add({.names = "--communication",
+               .target =
+                   [options](const std::string& rule) {
+                     options->communication.push_back(inspect::parse_communication_rule(rule));
+                   },
+               .value = "PATTERN[=KIND]",
+               .help = "kernels that communicate though their names don't tell: a part of the name, or all of it with "
+                       "'*' and '?'; KIND is all_to_all, say; may be repeated",
+               .arity = Arity::each});
   command.add({.names = "--whole", .target = &options->whole, .help = "all that the files hold, as one step"});
   command.add({.names = "--json", .target = &options->json, .help = "print the report as JSON"});
   command.description =

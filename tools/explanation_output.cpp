@@ -253,8 +253,10 @@ std::vector<simulate::BubbleGap> longest(std::vector<simulate::BubbleGap> gaps, 
 
 /// The verdict, and below it the changes that help most, or `none` if no change does.
 StyledText verdict_text(const study::Verdict& verdict, const char* none, std::optional<std::size_t> width) {
-  StyledText text = lines({{"verdict", verdict.text}}, width);
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows = {{"verdict", verdict.text}};
+  for (const std::string& fact : verdict.facts) rows.push_back({"", fact});
+  StyledText text = lines(std::move(rows), width);
+  rows.clear();
   for (const study::Change& change : verdict.changes) {
     rows.push_back({change.number > 0 ? fmt::format("{:>3}", change.number) : "   ", gain_text(change.gain_ns),
                     change.note.empty() ? change.what : fmt::format("{} ({})", change.what, change.note)});
@@ -275,6 +277,7 @@ JsonObject verdict_json(const study::Verdict& verdict) {
       .add("bound_by", study::identifier_of(verdict.by))
       .add("busy_ms", ms(verdict.busy_ns))
       .add("text", verdict.text)
+      .add("facts", verdict.facts)
       .add("changes", changes);
 }
 

@@ -47,7 +47,8 @@ enum class KindClass : std::uint8_t {
   reduce_scatter,
   all_reduce,
   copy,
-  optimizer
+  optimizer,
+  host  // work of a CPU thread beside the device: launches, waits
 };
 
 /// Arithmetic (flops) and memory traffic (bytes) of a task if nothing is cached: the input of every cost model.

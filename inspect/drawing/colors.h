@@ -17,7 +17,7 @@ struct KindStyle {
   std::string_view shape;  // of a Graphviz node: collectives have plugs at their side
 };
 
-inline constexpr std::array<KindStyle, 8> kKindStyles = {{
+inline constexpr std::array<KindStyle, 9> kKindStyles = {{
     {graph::KindClass::gemm, "GEMM", "#56B4E9", "#000000", "box"},
     {graph::KindClass::attention, "attention", "#0072B2", "#FFFFFF", "box"},
     {graph::KindClass::elementwise, "elementwise", "#009E73", "#FFFFFF", "box"},
@@ -26,6 +26,7 @@ inline constexpr std::array<KindStyle, 8> kKindStyles = {{
     {graph::KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "component"},
     {graph::KindClass::copy, "copy, broadcast", "#CC79A7", "#000000", "box"},
     {graph::KindClass::optimizer, "optimizer", "#999999", "#000000", "box"},
+    {graph::KindClass::host, "host", "#5E5E5E", "#FFFFFF", "box"},
 }};
 
 inline const KindStyle& style_of(graph::KindClass kind) {

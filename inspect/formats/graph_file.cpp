@@ -101,18 +101,18 @@ constexpr auto members_of(const OpenTensor&) {
 }
 
 constexpr auto members_of(const OpenTask&) {
-  return std::tuple(required("name", &OpenTask::name), member("kind", &OpenTask::kind, graph::OpenKind::host),
-                    member("operation", &OpenTask::operation), member("stream", &OpenTask::stream, -1),
-                    member("channel", &OpenTask::channel, -1), member("sequence", &OpenTask::sequence, -1),
-                    member("peer", &OpenTask::peer, -1), member("message", &OpenTask::message, -1),
-                    member("ns", &OpenTask::ns), member("begin_ns", &OpenTask::begin_ns),
-                    member("end_ns", &OpenTask::end_ns), member("beside_ns", &OpenTask::beside_ns),
-                    member("link_ns", &OpenTask::link_ns), member("cpu_ns", &OpenTask::cpu_ns),
-                    member("flops", &OpenTask::flops), member("bytes", &OpenTask::bytes),
-                    member("network_bytes", &OpenTask::network_bytes), AccessMember{"reads", AccessMode::read},
-                    AccessMember{"updates", AccessMode::read_write}, AccessMember{"writes", AccessMode::write},
-                    member("layer", &OpenTask::layer, -1), member("micro_batch", &OpenTask::micro_batch, -1),
-                    member("phase", &OpenTask::phase, graph::Phase::update));
+  return std::tuple(
+      required("name", &OpenTask::name), member("kind", &OpenTask::kind, graph::OpenKind::host),
+      member("operation", &OpenTask::operation), member("stream", &OpenTask::stream, -1),
+      member("channel", &OpenTask::channel, -1), member("sequence", &OpenTask::sequence, -1),
+      member("peer", &OpenTask::peer, -1), member("message", &OpenTask::message, -1), member("ns", &OpenTask::ns),
+      member("begin_ns", &OpenTask::begin_ns), member("end_ns", &OpenTask::end_ns),
+      member("beside_ns", &OpenTask::beside_ns), member("link_ns", &OpenTask::link_ns),
+      member("cpu_ns", &OpenTask::cpu_ns), member("flops", &OpenTask::flops), member("bytes", &OpenTask::bytes),
+      member("network_bytes", &OpenTask::network_bytes), AccessMember{"reads", AccessMode::read},
+      AccessMember{"updates", AccessMode::read_write}, AccessMember{"writes", AccessMode::write},
+      member("layer", &OpenTask::layer, -1), member("micro_batch", &OpenTask::micro_batch, -1),
+      member("phase", &OpenTask::phase, graph::Phase::update), member("data_known", &OpenTask::data_known));
 }
 
 constexpr auto members_of(const OpenEdge&) {

@@ -46,6 +46,10 @@ double whole_bytes(std::string_view kind, double network_bytes, std::int64_t siz
   return network_bytes / (kind == "all_reduce" ? 2 * share : share);
 }
 
+std::string operator_name(const plan::RecordedTask& task) {
+  return "weft::" + task.kind;
+}
+
 class PytorchWriter {
  public:
   PytorchWriter(const plan::Recording& recording, std::size_t index, const PytorchTraceOptions& options,
@@ -68,7 +72,8 @@ class PytorchWriter {
   void write() {
     refuse_host_work();
     out_.put(
-        "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{{\"id\": 0}}],\n\"distributedInfo\": {{\"backend\": "
+        "{{\n\"schemaVersion\": 1,\n\"weftMadeUpHostTimes\": true,\n\"deviceProperties\": [{{\"id\": "
+        "0}}],\n\"distributedInfo\": {{\"backend\": "
         "\"nccl\", \"rank\": {}, \"world_size\": {}, \"pg_count\": {}, \"pg_config\": [",
         rank_.rank, recording_.world, tasks_by_channel(recording_).size());
     put_groups();
@@ -228,6 +233,11 @@ class PytorchWriter {
     const plan::RecordedTask& task = recording_.tasks[index];
     const bool communicates = !task.channel.empty();
     ++correlation_;
+    ++operators_;
+    if (options_.operators) {
+      slice("cpu_op", json_string(operator_name(task)), kProcess, kThread, {host_, host_ + slot_},
+            fmt::format(R"("External id": {0}, "Record function id": {0})", operators_));
+    }
     call(communicates ? "cudaLaunchKernelExC" : "cudaLaunchKernel", communicates ? kLaunchExId : kLaunchId);
     const std::uint32_t stream = stream_number(task.stream);
     std::string arguments =
@@ -249,11 +259,72 @@ class PytorchWriter {
   std::vector<bool> signals_;                                     // by task: another stream waits for it
   std::vector<ViewerRow> rows_;
   bool any_ = false;
-  std::int64_t host_ = 0, slot_ = 1, correlation_ = 0;
+  std::int64_t host_ = 0, slot_ = 1, correlation_ = 0, operators_ = 0;
   std::vector<std::int64_t> before_;  // by task: the correlation of its event's record in the step before
 };
 
+/// The storages of each task, as an execution trace has them.
+class StoragesOfTasks {
+ public:
+  explicit StoragesOfTasks(const plan::Recording& recording)
+      : reads_(recording.tasks.size()), writes_(recording.tasks.size()) {
+    std::size_t next = recording.tasks.size() + 1;
+    for (const plan::RecordedEdge& edge : recording.edges) {
+      if (edge.distance != 0) continue;
+      if (edge.reason == graph::EdgeReason::read_after_write) {
+        reads_[edge.to].push_back(made_by(edge.from));
+      } else if (edge.reason == graph::EdgeReason::write_after_read) {
+        reads_[edge.from].push_back(next);
+        writes_[edge.to].push_back(next++);
+      } else if (edge.reason == graph::EdgeReason::write_after_write) {
+        writes_[edge.from].push_back(next);
+        writes_[edge.to].push_back(next++);
+      }
+    }
+  }
+
+  static std::size_t made_by(std::uint32_t task) { return task + 1; }
+  const std::vector<std::size_t>& reads(std::size_t task) const { return reads_[task]; }
+  const std::vector<std::size_t>& writes(std::size_t task) const { return writes_[task]; }
+
+ private:
+  std::vector<std::vector<std::size_t>> reads_, writes_;
+};
+
+/// Tensors are [number, storage, offset, elements, bytes of an element, device].
+std::string tensor_list(const std::vector<std::size_t>& storages) {
+  std::string out;
+  for (const std::size_t storage : storages) {
+    out += fmt::format(R"({}[{}, {}, 0, 1, 4, "cuda:0"])", out.empty() ? "" : ", ", storage, storage);
+  }
+  return out;
+}
+
 }  // namespace
+
+void write_execution_trace(const plan::Recording& recording, std::size_t index, const TextSink& sink) {
+  const StoragesOfTasks storages(recording);
+  TextWriter out(sink);
+  out.put("{{\n\"schema\": \"1.1.1-chakra.0.0.4\", \"pid\": {}, \"nodes\": [\n", kProcess);
+  out.put(R"({{"id": 1, "name": "[pytorch|profiler|execution_trace|process]", "ctrl_deps": 1, )"
+          R"("inputs": {{"values": []}}, "outputs": {{"values": []}}, "attrs": []}})");
+  std::int64_t number = 0;
+  for (std::size_t step = 0; step < recording.ranks.at(index).steps.size(); ++step) {
+    for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) {
+      ++number;
+      const std::string name = operator_name(recording.tasks[i]);
+      out.put(R"(,{}{{"id": {}, "name": {}, "ctrl_deps": 1, "inputs": {{"values": [[{}], [{}]]}}, )", "\n", number + 1,
+              json_string(name), tensor_list(storages.reads(i)), tensor_list(storages.writes(i)));
+      out.put(R"("outputs": {{"values": [{}]}}, "attrs": [{{"name": "rf_id", "type": "uint64", "value": {}}}, )",
+              tensor_list({StoragesOfTasks::made_by(i)}), number);
+      out.put(R"({{"name": "scope", "type": "uint64", "value": 0}}, {{"name": "op_schema", "type": "string", )"
+              R"("value": {}}}]}})",
+              json_string(name + "(Tensor[] reads, Tensor(a!)[] writes) -> Tensor"));
+    }
+  }
+  out.put("\n]}}\n");
+  out.flush();
+}
 
 void write_pytorch_trace(const plan::Recording& recording, std::size_t index, const PytorchTraceOptions& options,
                          const TextSink& sink) {

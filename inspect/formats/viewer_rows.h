@@ -61,8 +61,8 @@ inline std::optional<std::int64_t> arrow_tail(const plan::TaskTime& from, const 
 
 /// The points of a counter at which it changes.
 inline std::vector<plan::MemoryPoint> changes_of(std::vector<plan::MemoryPoint> curve) {
-  const auto equal = std::ranges::unique(curve, {}, &plan::MemoryPoint::bytes);
-  curve.erase(equal.begin(), equal.end());
+  const auto same = [](const plan::MemoryPoint& a, const plan::MemoryPoint& b) { return a.bytes == b.bytes; };
+  curve.erase(std::unique(curve.begin(), curve.end(), same), curve.end());
   return curve;
 }
 

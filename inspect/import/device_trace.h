@@ -1,5 +1,6 @@
 // What a profiler recorded of one rank: work of a device, calls by which a host launched it, records of waits, marks;
-// and what their names tell. Readers of several formats fill it; all times are nanoseconds on the rank's own clock.
+// and what the names of calls and marks tell. Readers of several formats fill it; all times are nanoseconds on the
+// rank's own clock.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +12,9 @@
 
 #include "base/text/name_table.h"
 #include "graph/graph.h"
+#include "inspect/import/execution_trace.h"
 
 namespace weft::inspect {
-
-/// What work of a device is for, told by its name alone, with the rules of Holistic Trace Analysis
-/// (hta/common/types.py). other: neither computes nor communicates nor moves memory, such as a wait.
-enum class DeviceClass : std::uint8_t { compute, communication, memory, other };
-
-DeviceClass device_class(std::string_view name);
-
-/// "all_reduce" of ncclDevKernel_AllReduce_Sum_f32_RING_LL or of "_allgather_base": how Weft calls collectives. "" if
-/// the name is of none. A kernel that sends and receives is called "send_receive".
-std::string_view collective_kind(std::string_view name);
-
-/// The function's name without return type, namespaces, template arguments and parameters: "DeviceScanKernel". Texts
-/// without them, such as "Memcpy DtoD (Device -> Device)", become one word: "memcpy_dtod".
-std::string short_kernel_name(std::string_view name);
 
 enum class DeviceWork : std::uint8_t { kernel, copy, set };
 
@@ -41,6 +29,7 @@ struct DeviceOp {
   std::uint32_t collective = kNoCollective;  // index into DeviceTrace::collectives
   double bytes = 0;                          // of a copy
   DeviceWork work = DeviceWork::kernel;
+  std::uint32_t asked_by = std::numeric_limits<std::uint32_t>::max();  // of a collective: index into operators
 };
 
 enum class HostCallKind : std::uint8_t { launch, record, wait, event_sync, stream_sync, device_sync, other };
@@ -63,6 +52,17 @@ struct SyncRecord {
   std::int64_t correlation = kNoCorrelation;         // of the call that asked for it
   std::int64_t record_correlation = kNoCorrelation;  // of the cudaEventRecord that it waits for
   std::int32_t device = 0, stream = -1, wait_on_stream = -1;
+};
+
+/// An operator of a framework on a CPU thread, such as "aten::mm". Operators nest.
+struct HostOperator {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t thread = 0;
+  std::int64_t record_function = -1;  // by which PyTorch's execution trace names it
+  std::uint32_t name = 0;
+  std::uint32_t collective = kNoCollective;  // what it says about one that it asks for
+  /// Of operators that exchange: elements of the largest and the smallest input.
+  double most_elements = 0, least_elements = 0, element_bytes = 4;
 };
 
 /// What a collective's arguments say.
@@ -104,6 +104,12 @@ struct DeviceTrace {
   std::vector<SyncRecord> syncs;  // by begin
   std::vector<HostMark> marks;    // by begin; of equal begins the longer one first
   std::vector<CollectiveNote> collectives;
+  std::vector<HostOperator> operators;  // by begin; of equal begins the longer one first
+  std::vector<std::string> notes = {};  // what is wrong with the records, one sentence each
+  /// Nothing ran on a device: ops are operators of CPU threads, and a stream's number is its thread's.
+  bool cpu_only = false;
+  std::optional<ExecutionTrace> data = {};  // what its operators access, where somebody recorded it
+  bool made_up_host = false;                // the times of calls say nothing
 };
 
 struct MarkedPlace {

@@ -6,15 +6,19 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "inspect/import/impossible_records.h"
 #include "inspect/import/trace_import.h"
 
 namespace weft::inspect {
@@ -145,10 +149,9 @@ constexpr const char* kSets = "CUPTI_ACTIVITY_KIND_MEMSET";
 constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr const char* kSyncs = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 constexpr const char* kEvents = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
-constexpr const char* kMarks = "NVTX_EVENTS";
 
 /// The columns of a table; none if the database lacks it, since tables are only made when something is in them.
-std::set<std::string> columns_of(const Database& database, const char* table) {
+std::set<std::string> columns_of(const Database& database, std::string_view table) {
   std::set<std::string> columns;
   Rows rows(database, fmt::format("PRAGMA table_info({})", table));
   while (rows.next()) columns.insert(rows.text(1));
@@ -162,26 +165,51 @@ std::int64_t process_of(std::int64_t global) {
 
 struct NsightProcess {
   std::int64_t pid = 0, device = 0, ops = 0;
+  bool has_others = false;  // of its process: devices that are ranks of their own
 };
 
+/// Processes, and devices of one process. A device with few of the kernels is none of its own.
 std::vector<NsightProcess> processes_of(const Database& database) {
   const std::set<std::string> columns = columns_of(database, kKernels);
   if (columns.empty()) database.refuse("there is no table of kernels");
-  std::vector<NsightProcess> out;
+  std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> kernels;  // by process and device
   const std::string process = columns.contains("globalPid") ? "globalPid" : "0";
   Rows rows(database,
-            fmt::format("SELECT {}, MIN(deviceId), COUNT(*) FROM {} GROUP BY {}", process, kKernels, process));
-  while (rows.next()) out.push_back({process_of(rows.integer(0)), rows.integer(1), rows.integer(2)});
+            fmt::format("SELECT {}, deviceId, COUNT(*) FROM {} GROUP BY {}, deviceId", process, kKernels, process));
+  while (rows.next()) kernels[process_of(rows.integer(0))][rows.small(1, 0)] += rows.integer(2);
+  std::vector<NsightProcess> out;
+  for (const auto& [pid, of_device] : kernels) {
+    const std::vector<std::int32_t> devices = devices_of_ranks(of_device);
+    for (const std::int32_t device : devices) out.push_back({pid, device, of_device.at(device), devices.size() > 1});
+    if (devices.empty()) out.push_back({pid, of_device.begin()->first, of_device.begin()->second});
+  }
   std::ranges::sort(out, {}, [](const NsightProcess& p) { return std::pair(p.device, p.pid); });
   return out;
 }
 
-std::string mark_query(const Database& database) {
-  const bool ids = columns_of(database, kMarks).contains("textId");
-  return fmt::format(
-      "SELECT e.start, e.end, e.globalTid, {} FROM {} AS e {} WHERE e.end IS NOT NULL AND e.eventType IN ({}, {})",
-      ids ? "COALESCE(e.text, s.value)" : "e.text", kMarks, ids ? "LEFT JOIN StringIds AS s ON s.id = e.textId" : "",
-      kRangeEvents[0], kRangeEvents[1]);
+/// Queries of NVTX ranges, one a table: versions of Nsight Systems give the table a suffix, or several with one each.
+/// `more`: a further condition.
+std::vector<std::string> mark_queries(const Database& database, std::string_view more = "") {
+  std::vector<std::string> tables, queries;
+  Rows found(database,
+             "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'NVTX_EVENTS*' ORDER BY name");
+  while (found.next()) tables.push_back(found.text(0));
+  for (const std::string& table : tables) {
+    const bool plain = std::ranges::all_of(table, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    if (!plain) continue;
+    const std::set<std::string> columns = columns_of(database, table);
+    const bool texts = columns.contains("text"), ids = columns.contains("textId");
+    const bool ranges = columns.contains("start") && columns.contains("end") && columns.contains("globalTid");
+    if (!ranges || (!texts && !ids)) continue;
+    const char* const text = !ids ? "e.text" : texts ? "COALESCE(e.text, s.value)" : "s.value";
+    queries.push_back(fmt::format("SELECT e.start, e.end, e.globalTid, {} FROM {} AS e {} WHERE e.end IS NOT NULL{}{}",
+                                  text, table, ids ? "LEFT JOIN StringIds AS s ON s.id = e.textId" : "",
+                                  columns.contains("eventType")
+                                      ? fmt::format(" AND e.eventType IN ({}, {})", kRangeEvents[0], kRangeEvents[1])
+                                      : std::string(),
+                                  more));
+  }
+  return queries;
 }
 
 /// The number of a range that marks a step; none of others.
@@ -196,9 +224,10 @@ std::optional<std::int64_t> marked_number(const std::string& text) {
 
 class NsightReader {
  public:
-  NsightReader(const Database& database, std::int64_t pid, const TraceOutline& outline,
+  NsightReader(const Database& database, const NsightProcess& process, const TraceOutline& outline,
                const std::optional<MarkedStep>& step)
-      : database_(database), pid_(pid) {
+      : database_(database), pid_(process.pid), rules_(outline.communication) {
+    if (process.has_others) device_ = static_cast<std::int32_t>(process.device);
     out_.file = outline.file;
     out_.rank = outline.rank;
     begin_ = step ? step->window.begin : -kMostTime;
@@ -214,6 +243,8 @@ class NsightReader {
     read_syncs();
     read_marks();
     std::ranges::stable_sort(out_.ops, {}, &DeviceOp::begin);
+    if (device_) keep_device(out_, *device_);
+    mend_records(out_);
     return std::move(out_);
   }
 
@@ -233,9 +264,11 @@ class NsightReader {
       if (!ours(rows, 6)) continue;
       const std::string text = rows.text(5);
       DeviceOp op = op_of(rows, text, DeviceWork::kernel);
-      if (device_class(text) == DeviceClass::communication) {
+      const auto [told, added] = communication_.try_emplace(op.name);
+      if (added) told->second = communication_of(text, rules_);
+      if (told->second) {
         op.collective = static_cast<std::uint32_t>(out_.collectives.size());
-        out_.collectives.emplace_back().kind = std::string(collective_kind(text));
+        out_.collectives.emplace_back().kind = *told->second;
       }
       out_.ops.push_back(op);
     }
@@ -346,12 +379,13 @@ class NsightReader {
   }
 
   void read_marks() {
-    if (columns_of(database_, kMarks).empty()) return;
-    Rows rows(database_, mark_query(database_) + " AND e.start < ?2 AND e.end > ?1", {begin_, end_});
-    while (rows.next()) {
-      const std::string text = rows.text(3);
-      if (!ours(rows, 2) || marked_number(text)) continue;
-      out_.marks.push_back({rows.time(0), rows.time(1), rows.integer(2) & 0xFFFFFF, out_.names.number(text)});
+    for (const std::string& query : mark_queries(database_, " AND e.start < ?2 AND e.end > ?1")) {
+      Rows rows(database_, query, {begin_, end_});
+      while (rows.next()) {
+        const std::string text = rows.text(3);
+        if (!ours(rows, 2) || marked_number(text)) continue;
+        out_.marks.push_back({rows.time(0), rows.time(1), rows.integer(2) & 0xFFFFFF, out_.names.number(text)});
+      }
     }
     std::ranges::sort(out_.marks, {},
                       [](const HostMark& mark) { return std::tuple(mark.begin, -mark.end, mark.name); });
@@ -359,6 +393,9 @@ class NsightReader {
 
   const Database& database_;
   std::int64_t pid_, begin_, end_, latest_;
+  std::optional<std::int32_t> device_;
+  std::vector<CommunicationRule> rules_;
+  std::unordered_map<std::uint32_t, std::optional<std::string>> communication_;  // by name
   DeviceTrace out_;
 };
 
@@ -372,8 +409,8 @@ std::vector<TraceOutline> read_nsight_outlines(const std::filesystem::path& path
     out[i].file = path.string();
     out[i].events = processes[i].ops;
   }
-  if (!columns_of(database, kMarks).empty()) {
-    Rows rows(database, mark_query(database));
+  for (const std::string& query : mark_queries(database)) {
+    Rows rows(database, query);
     while (rows.next()) {
       const std::optional<std::int64_t> number = marked_number(rows.text(3));
       if (!number) continue;
@@ -392,7 +429,7 @@ std::vector<TraceOutline> read_nsight_outlines(const std::filesystem::path& path
 DeviceTrace read_nsight_events(const std::filesystem::path& path, std::size_t process, const TraceOutline& outline,
                                const std::optional<MarkedStep>& step) {
   const Database database(path);
-  return NsightReader(database, processes_of(database).at(process).pid, outline, step).run();
+  return NsightReader(database, processes_of(database).at(process), outline, step).run();
 }
 
 /// A database may hold several processes, which are ranks then.

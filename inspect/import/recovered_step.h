@@ -56,11 +56,12 @@ struct DeviceOverlap {
 DeviceOverlap overlap_of(Intervals compute, Intervals communication);
 DeviceOverlap device_overlap(std::span<const DeviceOp> ops, const NameTable& names);
 
-inline constexpr std::size_t kEdgeSources = 6;
+inline constexpr std::size_t kEdgeSources = static_cast<std::size_t>(graph::EdgeSource::times) + 1;
 
 struct RecoveredStep {
   graph::OpenClass graph;
   DeviceOverlap overlap;
+  std::optional<std::int64_t> marked_ns = {};         // the length of the profiler's own mark
   std::array<std::int64_t, kEdgeSources> edges = {};  // by graph::EdgeSource
   std::vector<std::string> notes;                     // what was guessed or left out, one sentence each
 };

@@ -7,12 +7,15 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "inspect/import/device_trace.h"
+#include "inspect/import/kernel_names.h"
 
 namespace weft::inspect {
 
@@ -40,13 +43,22 @@ struct TraceOutline {
   std::vector<ProcessGroup> groups = {};
   std::vector<MarkedStep> steps = {};  // by begin
   std::int64_t events = 0;
-  std::int64_t begin = 0;  // ranges are counted from here
+  std::int64_t begin = 0;                             // ranges are counted from here
+  bool made_up_host = false;                          // the times of the host's calls say nothing
+  std::vector<CommunicationRule> communication = {};  // what a person says about kernels' names
+  bool has_device = true;                             // else operators of CPU threads are all the work
+  std::vector<std::string> notes = {};                // what is wrong with the file, one sentence each
+  std::map<std::int64_t, std::int64_t> kernels_of_device = {};
+  std::optional<std::int32_t> device = {};  // of several in the file: the one that is this rank's
+  std::string execution_trace = {};         // PyTorch's, of the same rank; "": none
 };
 
 struct StepChoice {
   std::optional<std::int64_t> number = {};  // of the step
   bool whole = false;                       // all that the file holds, as one step
   std::optional<TimeWindow> range = {};     // of launches, after the outline's begin
+  std::vector<CommunicationRule> communication = {};
+  std::vector<std::string> execution_traces = {};  // PyTorch's, of each file; or none
 };
 
 /// Without a choice: the last step that another one follows, since work of the last one may be cut off; the only step
@@ -55,8 +67,9 @@ std::optional<MarkedStep> choose_step(const TraceOutline& outline, const StepCho
 
 /// Work of the device that was launched in a window, and when work of earlier steps was done.
 struct StepOps {
-  std::vector<DeviceOp> ops;  // by begin
-  std::optional<std::int64_t> earlier_end = {};
+  using Stream = std::pair<std::int32_t, std::int32_t>;  // a device and its stream
+  std::vector<DeviceOp> ops;                             // by begin
+  std::map<Stream, std::int64_t> earlier_ends = {};
   std::int64_t without_launch = 0;  // taken by their own time
 };
 StepOps ops_of_step(const DeviceTrace& trace, const TimeWindow& window);
@@ -65,6 +78,8 @@ inline constexpr std::uint32_t kNone = 0xFFFFFFFF;
 
 /// Times of older profilers are whole microseconds: work that ends up to this much after another begins may precede it.
 inline constexpr std::int64_t kRounding = 1000;
+/// Clocks of a device jitter: work that is known to have waited may seem to have begun this much early.
+inline constexpr std::int64_t kMostJitter = 5000;
 
 struct TimelineStream {
   std::int32_t device = 0, stream = 0;
@@ -73,7 +88,10 @@ struct TimelineStream {
 };
 
 struct StepTimeline {
-  std::vector<DeviceOp> ops;                         // by begin
+  /// By begin. On a stream none overlap by more than kRounding, and all are in the span of the step's length: work of a
+  /// stream that runs ahead of the others stands where the next step's work of its kind ran.
+  std::vector<DeviceOp> ops;
+  std::vector<DeviceOp> recorded;                    // the same as recorded, if that differs; else empty
   std::vector<std::uint32_t> call_of;                // by op: index into DeviceTrace::calls, or kNone
   std::vector<std::uint32_t> place;                  // by op: its place on its stream
   std::vector<std::uint32_t> stream_of;              // by op: index into streams
@@ -85,7 +103,8 @@ struct StepTimeline {
   std::int64_t behind = 0;           // how long the device worked on earlier steps after this one's calls had begun
   std::int64_t main_thread = 0;      // whose calls the step begins and ends with
   std::int64_t without_launch = 0;
-  /// How long a launch takes to reach an idle device, by DeviceWork; 0: unknown.
+  std::optional<std::int64_t> marked = {};  // the length of the profiler's mark
+  /// How long a launch takes to reach an idle device that nothing else holds up, by DeviceWork; 0: unknown.
   std::array<std::int64_t, 3> launch_delay = {};
 
   std::int64_t length() const { return end - origin; }
@@ -104,9 +123,16 @@ struct StepTimeline {
   bool allows(std::uint32_t from, std::uint32_t to) const {
     return ops[from].end <= ops[to].begin + kRounding && from != to;
   }
+  /// Could it, if it is known for other reasons to have done so?
+  bool allows_known(std::uint32_t from, std::uint32_t to) const {
+    return ops[from].end <= ops[to].begin + kMostJitter && from != to;
+  }
 };
 
-/// Throws UserError if the step has no work of a device.
+/// A step lasts from its mark's begin to its end or the end of its work, if that comes later. If the stream that
+/// computes most was behind the host, the step is counted from the end of the last one's work there to the end of its
+/// own: a period of the device. A stream that lags behind that one from step to step doesn't make it longer. Throws
+/// UserError if the step has no work of a device.
 StepTimeline make_timeline(const DeviceTrace& trace, const std::optional<MarkedStep>& step);
 
 }  // namespace weft::inspect

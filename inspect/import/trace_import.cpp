@@ -3,19 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "base/text/text_table.h"
+#include "inspect/formats/known_file.h"
+#include "inspect/import/rank_differences.h"
 
 namespace weft::inspect {
 namespace {
 
+constexpr double kLeastLater = 1000;    // nanoseconds
 constexpr std::size_t kHeadBytes = 15;  // of a file, from which its format is known
 
 /// Gives ranks to files that name none, and returns whether it did.
@@ -40,6 +44,26 @@ void refuse_equal_ranks(const std::vector<RankTrace>& traces) {
     if (added) continue;
     throw UserError(fmt::format("'{}' and '{}' are both of rank {}", at->second, outline.file, outline.rank),
                     "one file a rank", "name one of them only");
+  }
+}
+
+/// Gives each trace the execution trace that was recorded beside it.
+void join_execution_traces(std::vector<RankTrace>& traces, const std::vector<std::filesystem::path>& files,
+                           const TraceReader& reader, const std::vector<std::string>& execution_traces) {
+  if (execution_traces.empty()) return;
+  if (&reader != &kKinetoReader) {
+    throw UserError(fmt::format("--execution-trace with traces of {}", reader.name), "traces of PyTorch's profiler",
+                    "leave --execution-trace out");
+  }
+  if (execution_traces.size() != files.size()) {
+    throw UserError(fmt::format("{} execution traces of {} traces", execution_traces.size(), files.size()),
+                    "one for each trace, in their order", "name the execution trace of every rank, or of none");
+  }
+  for (RankTrace& trace : traces) {
+    const auto file = std::ranges::find(files, trace.outline.file, [](const auto& path) { return path.string(); });
+    if (file != files.end()) {
+      trace.outline.execution_trace = execution_traces[static_cast<std::size_t>(file - files.begin())];
+    }
   }
 }
 
@@ -114,64 +138,35 @@ void infer_members(graph::OpenGraph& graph) {
   }
 }
 
-double import_ms(double ns) {
-  return ns * 1e-6;
-}
-
-TextTable times_table(const ImportedTrace& imported) {
-  TextTable table;
-  table.columns = {{.head = "rank"},
-                   {.head = "step"},
-                   {.head = "recorded ms"},
-                   {.head = "replayed ms"},
-                   {.head = "off by"},
-                   {.head = "computing", .rank = 2},
-                   {.head = "communicating", .rank = 2},
-                   {.head = "exposed"},
-                   {.head = "overlap"}};
-  for (const ImportedRank& rank : imported.ranks) {
-    table.rows.push_back({std::to_string(rank.rank), rank.step ? std::to_string(*rank.step) : "-",
-                          rank.recorded_ns == 0 ? "-" : fmt::format("{:.3f}", import_ms(rank.recorded_ns)),
-                          fmt::format("{:.3f}", import_ms(rank.replayed_ns)),
-                          rank.recorded_ns == 0 ? "-" : fmt::format("{:+.2f} %", rank.error_percent()),
-                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.computing))),
-                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.communicating))),
-                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.exposed()))),
-                          fmt::format("{:.1f} %", rank.overlap.percent())});
+/// A task before all others of a rank puts its step on the clock that all ranks share.
+void begin_later(graph::OpenClass& step, double by) {
+  if (by < kLeastLater) return;
+  std::vector<bool> follows(step.tasks.size());
+  for (graph::OpenEdge& edge : step.edges) {
+    follows[edge.to] = true;
+    ++edge.from;
+    ++edge.to;
   }
-  return table;
-}
-
-std::string path_text(const ImportedRank& rank) {
-  const ReplayedPath& path = rank.path;
-  std::vector<std::pair<const char*, double>> parts = {{"host", path.host},
-                                                       {"computing", path.computing},
-                                                       {"communicating", path.communicating},
-                                                       {"copying", path.copying},
-                                                       {"waiting for ranks", path.waiting_for_ranks}};
-  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::string text;
-  for (const auto& [name, ns] : parts) {
-    const double percent = rank.replayed_ns == 0 ? 0 : 100 * ns / rank.replayed_ns;
-    if (percent >= 0.05) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", name, percent);
+  for (graph::OpenTask& task : step.tasks) {
+    for (std::optional<double>* time : {&task.begin_ns, &task.end_ns}) {
+      if (*time) **time += by;
+    }
   }
-  const bool host = rank.path.host > rank.replayed_ns / 2;
-  return fmt::format("{}{}", text.empty() ? "nothing" : text, host ? ": bound by the host's calls" : "");
-}
-
-TextTable edges_table(const ImportedTrace& imported) {
-  TextTable table;
-  table.columns = {{.head = "rank"}, {.head = "tasks"}, {.head = "of the host"}};
-  for (std::size_t source = 0; source < kEdgeSources; ++source) {
-    table.columns.push_back({.head = std::string(to_string(static_cast<graph::EdgeSource>(source)))});
+  graph::OpenTask later;
+  later.name = "begins later than another rank";
+  later.operation = graph::kLaterStart;
+  later.kind = graph::OpenKind::host;
+  later.stream = static_cast<std::int32_t>(step.streams.size());
+  later.ns = by;
+  later.begin_ns = 0;
+  later.end_ns = by;
+  step.streams.push_back({"begin of the step", true});
+  step.tasks.insert(step.tasks.begin(), std::move(later));
+  for (std::uint32_t i = 0; i < follows.size(); ++i) {
+    if (!follows[i]) step.edges.push_back({0, i + 1});
   }
-  for (const ImportedRank& rank : imported.ranks) {
-    std::vector<std::string> row = {std::to_string(rank.rank), std::to_string(rank.device_tasks + rank.host_tasks),
-                                    std::to_string(rank.host_tasks)};
-    for (const std::int64_t count : rank.edges) row.push_back(std::to_string(count));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  std::ranges::sort(step.edges, {}, [](const graph::OpenEdge& e) { return std::tuple(e.to, e.from, e.source); });
+  step.recorded_ns += by;
 }
 
 }  // namespace
@@ -208,16 +203,28 @@ ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedR
   // A rank whose clock shows the end of a shared collective later began its step earlier.
   std::vector<double> starts = clock_offsets(out.graph, matched);
   const double most = starts.empty() ? 0 : *std::ranges::max_element(starts);
-  for (double& start : starts) start = most - start;
+  std::vector<std::string> differences = rank_differences(out.graph);
   set_net_times(out.graph, matched);
-  const std::vector<ReplayedClass> replayed = replay_steps(out.graph, matched, starts);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const double by = most - starts[i];
+    begin_later(out.graph.classes[i], by);
+    if (by < kLeastLater) continue;
+    out.graph.notes.push_back(
+        fmt::format("Rank {} began its step {:.3f} ms later than the first one: the step of "
+                    "all ranks is counted from that one's begin.",
+                    ranks[i].rank, by * 1e-6));
+  }
+  const std::vector<ReplayedClass> replayed = replay_steps(out.graph, graph::find_meetings(out.graph));
+  out.verdict = judge_step(out.graph, recorded_lengths(out.graph));
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ranks[i].replayed_ns = replayed[i].length();
     ranks[i].path = replayed[i].path;
+    ranks[i].marked_ns = steps[i].marked_ns;
     for (const std::string& note : steps[i].notes) {
       out.graph.notes.push_back(steps.size() == 1 ? note : fmt::format("Rank {}: {}", ranks[i].rank, note));
     }
   }
+  std::ranges::move(differences, std::back_inserter(out.graph.notes));
   add_joint_notes(out, inferred, out.graph.notes);
   out.ranks = std::move(ranks);
   return out;
@@ -245,11 +252,13 @@ std::string_view trace_format(const std::filesystem::path& file) {
 ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std::string_view format,
                             const StepChoice& choice, const TellImport& tell) {
   const TraceReader& reader = **std::ranges::find(kTraceReaders, format, &TraceReader::name);
+  for (const std::filesystem::path& file : files) refuse_foreign_trace(file);
   if (!reader.marks_steps && (choice.number || choice.range)) {
     throw UserError(fmt::format("traces of {} mark no steps", reader.name), "one step a file",
                     "leave --step, --from-ms and --to-ms out");
   }
   std::vector<RankTrace> traces = reader.open(files, tell);
+  join_execution_traces(traces, files, reader, choice.execution_traces);
   const bool named = name_ranks(traces);
   refuse_equal_ranks(traces);
   std::ranges::stable_sort(traces, {}, [](const RankTrace& trace) { return trace.outline.rank; });
@@ -259,6 +268,7 @@ ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std
   std::vector<RecoveredStep> steps;
   std::vector<ImportedRank> ranks;
   for (RankTrace& trace : traces) {
+    trace.outline.communication = choice.communication;
     const TraceOutline& outline = trace.outline;
     const std::optional<MarkedStep> step = choose_step(outline, common);
     steps.push_back(std::exchange(trace.recover, {})(outline, step, channels));  // and forgets what was read for it
@@ -273,65 +283,6 @@ ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std
   }
   out.graph.name = files.front().filename().string();
   return out;
-}
-
-StyledText styled_import(const ImportedTrace& imported, std::optional<std::size_t> width) {
-  StyledText text(fmt::format("{} trace of {} of {} ranks, {} process groups\n\n", imported.graph.source,
-                              imported.ranks.size(), imported.graph.world, imported.graph.channels.size()));
-  text.add("the step, replayed from durations and edges alone\n", Emphasis::heading);
-  text.add(table_text(times_table(imported), width));
-  text.add("\nwhat the replayed step's length is made of\n", Emphasis::heading);
-  for (const ImportedRank& rank : imported.ranks) text.add(fmt::format("rank {}: {}\n", rank.rank, path_text(rank)));
-  text.add("\nedges by source, from sure to doubtful\n", Emphasis::heading);
-  text.add(table_text(edges_table(imported), width));
-  if (imported.matched + imported.unmatched > 0) {
-    text.add(fmt::format("\n{} collectives and transfers were matched over ranks, {} were not\n", imported.matched,
-                         imported.unmatched));
-  }
-  if (imported.graph.notes.empty()) return text;
-  text.add("\nnotes\n", Emphasis::heading);
-  for (const std::string& note : imported.graph.notes) text.add(fmt::format("- {}\n", note));
-  return text;
-}
-
-JsonObject import_json(const ImportedTrace& imported) {
-  JsonArray ranks;
-  for (const ImportedRank& rank : imported.ranks) {
-    JsonObject edges, path;
-    for (std::size_t source = 0; source < kEdgeSources; ++source) {
-      edges.add(to_string(static_cast<graph::EdgeSource>(source)), rank.edges[source]);
-    }
-    path.add("host_ns", rank.path.host)
-        .add("computing_ns", rank.path.computing)
-        .add("communicating_ns", rank.path.communicating)
-        .add("copying_ns", rank.path.copying)
-        .add("waiting_for_ranks_ns", rank.path.waiting_for_ranks);
-    ranks.add(JsonObject()
-                  .add("rank", rank.rank)
-                  .add("file", rank.file)
-                  .add("step", rank.step ? JsonValue(*rank.step) : nullptr)
-                  .add("events", rank.events)
-                  .add("device_tasks", rank.device_tasks)
-                  .add("host_tasks", rank.host_tasks)
-                  .add("recorded_ns", rank.recorded_ns)
-                  .add("replayed_ns", rank.replayed_ns)
-                  .add("error_percent", rank.error_percent())
-                  .add("replayed_path", path)
-                  .add("computing_ns", rank.overlap.computing)
-                  .add("communicating_ns", rank.overlap.communicating)
-                  .add("exposed_ns", rank.overlap.exposed())
-                  .add("overlap_percent", rank.overlap.percent())
-                  .add("edges", edges));
-  }
-  return JsonObject()
-      .add("source", imported.graph.source)
-      .add("world", imported.graph.world)
-      .add("absent_ranks", imported.absent_ranks)
-      .add("groups", imported.graph.channels.size())
-      .add("matched_collectives", imported.matched)
-      .add("unmatched_collectives", imported.unmatched)
-      .add("ranks", ranks)
-      .add("notes", imported.graph.notes);
 }
 
 }  // namespace weft::inspect

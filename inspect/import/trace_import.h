@@ -19,6 +19,7 @@
 #include "inspect/import/recovered_step.h"
 #include "inspect/import/step_replay.h"
 #include "inspect/import/step_timeline.h"
+#include "inspect/import/step_verdict.h"
 
 namespace weft::inspect {
 
@@ -48,6 +49,7 @@ struct ImportedRank {
   std::optional<std::int64_t> step = {};  // its number, if it was marked
   std::int64_t events = 0;                // in the file
   std::int64_t device_tasks = 0, host_tasks = 0;
+  std::optional<std::int64_t> marked_ns = {};  // the length of the profiler's own mark
   double recorded_ns = 0, replayed_ns = 0;
   ReplayedPath path = {};  // of the replayed step
   DeviceOverlap overlap = {};
@@ -59,6 +61,7 @@ struct ImportedRank {
 struct ImportedTrace {
   graph::OpenGraph graph;
   std::vector<ImportedRank> ranks;
+  StepVerdict verdict = {};
   std::int64_t matched = 0, unmatched = 0;  // collectives of several recorded ranks
   std::int64_t absent_ranks = 0;            // of the world, without a trace
 };

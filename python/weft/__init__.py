@@ -95,7 +95,7 @@ class OpenGraph:
         """The step of one class, to be planned.
 
         class_name: by name, or a rank in it; default: the first. keep_order: the recorded order that holds under every
-        policy: "all" (default), "computations" or "none". bandwidth: how many times as fast the network is, of all
+        policy: "known" (default), "all", "computations" or "none". bandwidth: how many times as fast the network is, of all
         channels or by channel. keys: machine, policy, memory, streams, seed, dtype. Raises Refused.
         """
         return Step(_core.Step.of_open_graph(self._core, str(class_name), keep_order, _factors(bandwidth), _keys(keys)))

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,13 @@ struct PolicyOptions {
   std::shared_ptr<const cost::Machine> machine = nullptr;
   std::vector<int> link_of_channel = {};
   const plan::WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: no packing of weights
+  /// Asked before each order that is tried against a memory limit: true ends the planning by PlanningStopped. It never
+  /// changes which plan is made.
+  std::function<bool()> is_unwanted = {};
+};
+
+struct PlanningStopped : std::runtime_error {
+  PlanningStopped() : std::runtime_error("the plan is no longer wanted") {}
 };
 
 /// The same but for memory, of which the plan may take any number of bytes.

@@ -26,7 +26,7 @@ struct OpenChoices {
   std::optional<std::size_t> of_class = {};   // by itself, without the others; absent: all, which wait for each other
   std::optional<cost::Machine> machine = {};  // its contention, and its rates for tasks without a time
   DType dtype = DType::bf16;                  // whose rate counts for flops
-  graph::KeptOrder kept = graph::KeptOrder::all;  // of recorded streams
+  graph::KeptOrder kept = graph::KeptOrder::known;  // of recorded streams
   std::vector<cost::NamedFactor> bandwidths = {};
   /// Compute streams; 0: as many as computations ran on, at least 1.
   int compute_streams = 0;

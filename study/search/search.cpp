@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <mutex>
@@ -401,7 +402,7 @@ class Search {
     if (searches && !has_stages(first.setup) && seconds() < time_limit()) {
       tell_({fmt::format("planning the best by {}", options_.searching->name), all - 1, all});
       Configuration searched{.setup = first.setup};
-      plan_whole(searched, *options_.searching);
+      plan_whole(searched, *options_.searching, [&] { return seconds() > time_limit(); });
       enter(first, searched);
     }
   }
@@ -410,27 +411,25 @@ class Search {
   void plan_in_order(const std::vector<std::pair<std::size_t, const policy::NamedPolicy*>>& plans,
                      std::vector<Configuration>& planned, std::vector<char>& tried, std::int64_t all) const {
     std::atomic<std::size_t> next = 0, done = 0;
-    std::atomic<double> seconds_a_task = 0;  // of the slowest plan
     std::mutex telling;
     in_parallel(static_cast<std::size_t>(std::max(1, options_.threads)), [&](std::size_t) {
       for (std::size_t i = 0; (i = next++) < plans.size();) {
         const Configuration& of = result_.configurations[plans[i].first];
-        const double begin = seconds();
-        const double expected = seconds_a_task * static_cast<double>(of.tasks);
         const bool asked = i == 0 || (options_.included && is_on(of.setup, *options_.included));
-        if (!asked && begin + expected > time_limit()) continue;
+        const auto is_over = [&] { return !asked && seconds() > time_limit(); };
+        if (is_over()) continue;
         planned[i].setup = of.setup;
-        plan_whole(planned[i], *plans[i].second);
-        tried[i] = 1;
-        seconds_a_task = std::max<double>(seconds_a_task, (seconds() - begin) / static_cast<double>(of.tasks));
+        plan_whole(planned[i], *plans[i].second, is_over);
+        tried[i] = planned[i].exact || !is_over() ? 1 : 0;
         const std::lock_guard lock(telling);
         tell_({"planning the best whole", static_cast<std::int64_t>(++done), all});
       }
     });
   }
 
-  /// Plans the configuration's setup by a policy, if that can.
-  void plan_whole(Configuration& configuration, const policy::NamedPolicy& policy) const {
+  /// Plans the configuration's setup by a policy, if that can, and if the time isn't over first.
+  void plan_whole(Configuration& configuration, const policy::NamedPolicy& policy,
+                  const std::function<bool()>& is_over) const {
     train::ResolvedRun run = run_;
     run.config = with_setup(std::move(run.config), configuration.setup);
     run.set_policy(policy);
@@ -441,8 +440,9 @@ class Search {
         return;  // it wants more stages than there are layers
       }
     }
-    const auto report =
-        std::make_shared<const simulate::Report>(simulate::report_plan(train::planning_problem(run), policy));
+    simulate::Problem problem = train::planning_problem(run);
+    problem.options.is_unwanted = is_over;
+    const auto report = std::make_shared<const simulate::Report>(simulate::report_plan(problem, policy));
     configuration.exact = report->planned();
     configuration.report = report;
     if (!configuration.exact) return;

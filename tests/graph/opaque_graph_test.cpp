@@ -107,6 +107,7 @@ TEST(OpaqueGraph, DrawnByWordsInNames) {
   EXPECT_EQ(drawn("flash_fwd_kernel", OpenKind::compute), KindClass::attention);
   EXPECT_EQ(drawn("vectorized_add", OpenKind::compute), KindClass::elementwise);
   EXPECT_EQ(drawn("", OpenKind::send), KindClass::copy);
+  EXPECT_EQ(drawn("launch of memcpy", OpenKind::host), KindClass::host);
 }
 
 }  // namespace

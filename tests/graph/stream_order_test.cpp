@@ -100,8 +100,42 @@ TEST_F(StreamOrder, SaysNothingAboutDataThatTheFileTells) {
   EXPECT_EQ(held(KeptOrder::computations), (Edges{"a>c", "a>b", "a~b", "b~c"}));
 }
 
+TEST_F(StreamOrder, HoldsWhereDataArentKnown) {
+  for (const char* name : {"a", "b", "c", "d"}) task(name, OpenKind::compute, 0);
+  edge("a", "b"), edge("b", "c"), edge("c", "d");
+  const Edges recorded = held(KeptOrder::all);
+  EXPECT_EQ(held(KeptOrder::known), recorded);
+  EXPECT_EQ(free_order(step_, KeptOrder::known).known, 0);
+  for (OpenTask& each : step_.tasks) each.data_known = each.name != "c";
+  edge("a", "b", EdgeSource::data);
+  EXPECT_EQ(held(KeptOrder::known), (Edges{"a>b", "a>c", "b>c", "c>d"}));
+  step_.tasks[1].data_known = false, step_.tasks[2].data_known = true;
+  EXPECT_EQ(held(KeptOrder::known), (Edges{"a>b", "b>c", "b>d"})) << "c and d may change places";
+  const FreeOrder free = free_order(step_, KeptOrder::known), none = free_order(step_, KeptOrder::none);
+  EXPECT_EQ(free.known, 1);
+  EXPECT_EQ(free.assumed, 0);
+  EXPECT_EQ(free.recorded, 3);
+  EXPECT_EQ(none.known, 1);
+  EXPECT_EQ(none.assumed, 1) << "a and b have an edge of their own";
+}
+
+TEST_F(StreamOrder, OfWaitsHoldsUnlessTheDataOfBothAreKnown) {
+  task("a", OpenKind::compute, 0);
+  task("b", OpenKind::collective, 1);
+  task("c", OpenKind::compute, 0);
+  edge("a", "b", EdgeSource::synchronisation), edge("b", "c", EdgeSource::pairing), edge("a", "c");
+  for (OpenTask& each : step_.tasks) each.data_known = true;
+  EXPECT_EQ(held(KeptOrder::known), Edges{});
+  EXPECT_EQ(held(KeptOrder::none), (Edges{"a>b", "b>c"}));
+  EXPECT_EQ(held(KeptOrder::computations), (Edges{"a>b", "b>c", "a~c"}));
+  EXPECT_EQ(free_order(step_, KeptOrder::known).known, 3);
+  step_.tasks[1].data_known = false;
+  EXPECT_EQ(held(KeptOrder::known), (Edges{"a>b", "b>c"}));
+  EXPECT_EQ(held(KeptOrder::none), (Edges{"a>b", "b>c"}));
+}
+
 TEST(KeptOrderNames, AreRead) {
-  for (const KeptOrder kept : {KeptOrder::all, KeptOrder::computations, KeptOrder::none}) {
+  for (const KeptOrder kept : {KeptOrder::all, KeptOrder::known, KeptOrder::computations, KeptOrder::none}) {
     EXPECT_EQ(find_kept_order(to_string(kept)), kept);
   }
   EXPECT_EQ(find_kept_order("some"), std::nullopt);

@@ -57,5 +57,32 @@ TEST_F(ImportJourney, OfAnExportWithNothingOfWeftFindsEveryWait) {
   expect_refusal({"trace", "export", "step.json", "--format", "chrome", "--sync-records", "-o", "x.json"}, {});
 }
 
+TEST_F(ImportJourney, WithExecutionTracesPoliciesMoveWhatDataAllow) {
+  const Words step = {"--model", "tiny", "--grid", "z=2", "--machine", "perlmutter"};
+  output(testing::joined({"simulate", "--policy", "serial", "-o", "sharded.json"}, step));
+  output({"trace", "export", "sharded.json", "--format", "pytorch", "--execution-traces", "-o", "pytorch"});
+  const Words import = {"trace", "import", "pytorch/rank_0.json"};
+  const Words data = {"--execution-trace", "pytorch/execution_0.json", "-o", "step.graph.json"};
+  const json imported = object_of(testing::joined(import, data));
+  EXPECT_GT(imported.at("ranks").at(0).at("edges").at("data").get<int>(), 100);
+  const json compared = object_of({"compare", "step.graph.json", "--policies", "recorded", "lhs"});
+  const double recorded = compared.at("policies").at(0).at("step_ms"),
+               lhs = compared.at("policies").at(1).at("step_ms");
+  const json own = object_of(testing::joined({"compare", "--policies", "serial", "lhs"}, step));
+  const double own_serial = own.at("policies").at(0).at("step_ms"), own_lhs = own.at("policies").at(1).at("step_ms");
+  EXPECT_NEAR(recorded, own_serial, 0.02 * own_serial);
+  EXPECT_LT(lhs, 0.9 * recorded);
+  EXPECT_NEAR(lhs, own_lhs, 0.1 * own_lhs);  // recorded times hold contention
+  EXPECT_TRUE(has_parts(compared.at("summation_note").get<std::string>(),
+                        {"recorded neighbours and waits", "the file tells their data"}));
+  output(testing::joined(import, {"-o", "unknown.graph.json"}));
+  const json unknown = object_of({"compare", "unknown.graph.json", "--policies", "lhs"});
+  EXPECT_NEAR(unknown.at("policies").at(0).at("step_ms"), recorded, 0.01 * recorded) << "nothing tells its data";
+  expect_refusal(testing::joined(import, {"pytorch/rank_0.json", "--execution-trace", "pytorch/execution_0.json"}),
+                 {"1 execution traces of 2 traces"});
+  expect_refusal({"trace", "export", "step.json", "--format", "chrome", "--execution-traces", "-o", "x.json"},
+                 {"--execution-traces is for --format pytorch"});
+}
+
 }  // namespace
 }  // namespace weft::tools

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "inspect/formats/graph_file.h"
+#include "inspect/formats/known_file.h"
 #include "ops/model_config.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/policy/catalog/policies.h"
@@ -263,6 +264,7 @@ int ConfigOptions::on_step(StepSource& source, const std::function<int()>& body)
 
 std::optional<OpenSettings> ConfigOptions::open_graph() const {
   if (!takes_graph_files(given_->command) || !inspect::is_graph_file(given_->file)) {
+    if (takes_graph_files(given_->command)) inspect::refuse_trace(given_->file);
     refuse_without_graph_file(given_->open);
     return std::nullopt;
   }

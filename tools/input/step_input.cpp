@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/policy/builtin/recorded.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
@@ -18,6 +19,10 @@ void scale_costs(simulate::Problem& problem, const std::vector<cost::NamedFactor
   if (scales.empty()) return;
   problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, scales);
   for (const auto& graph : problem.classes) (void)problem.options.cost_model->costs(*graph);
+}
+
+bool keeps_what_is_known(const OpenSettings& settings) {
+  return graph::find_kept_order(settings.flags.kept).value_or(graph::KeptOrder::known) == graph::KeptOrder::known;
 }
 
 }  // namespace
@@ -32,14 +37,19 @@ CommandOption scale_option(std::vector<cost::NamedFactor>& scales) {
           .target = [&scales](const std::string& value) { scales.push_back(cost::parse_cost_scale(value)); },
           .value = "PATTERN=FACTOR",
           .help =
-              "what if tasks took so many times as long: 'gemm*=0.8'; by operation or name ('mb*.L3.*=2'); may be "
-              "repeated",
+              "what if tasks took so many times as long: 'gemm*=0.8'; by operation or name ('mb*.L3.*=2'); of a graph "
+              "file, =0 takes their launches away, too; may be repeated",
           .arity = Arity::each};
 }
 
 StepReader::StepReader(const StepSource& source, std::int64_t world_size) : source_(source), world_size_(world_size) {
   if (!source.open) return;
-  open_ = open_input(*source.open);
+  OpenSettings settings = *source.open;
+  for (const cost::NamedFactor& scale : source.scales) {
+    if (scale.factor == 0) settings.gone.push_back(scale.pattern);
+  }
+  open_ = open_input(settings);
+  open_->as_recorded = open_->as_recorded && source.scales.empty();
   scale_costs(open_->problem, source.scales);
 }
 
@@ -52,6 +62,17 @@ study::PolicyStep StepReader::step(const std::string& policy) {
   step.problem = open_->problem;
   step.report.policy = policy.empty() ? open_->policy : policy::named_policy(policy, source_.config.libraries);
   step.note = open_->order_note;
+  if (step.report.policy.name == policy::RecordedPolicy().name() && keeps_what_is_known(*source_.open)) {
+    // What happened has the waits, too, that other policies needn't keep.
+    OpenSettings all = *source_.open;
+    all.flags.kept = graph::to_string(graph::KeptOrder::all);
+    // The graph has been changed as these ask.
+    all.flags.no_host = false;
+    all.flags.bucket_mb = 0;
+    all.flags.recorded_on.clear();
+    step.problem = open_input(open_->graph, all).problem;
+    scale_costs(step.problem, source_.scales);
+  }
   return step;
 }
 

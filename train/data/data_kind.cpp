@@ -105,7 +105,7 @@ std::optional<ForeignKind> foreign_kind(const InputFile& file) {
   const auto by_content = std::ranges::find_if(
       kForeignKinds, [&](const ForeignKind& kind) { return !kind.begin.empty() && bytes.starts_with(kind.begin); });
   if (by_content != kForeignKinds.end()) return *by_content;
-  if (bytes.starts_with("BZh") && bytes.substr(4).starts_with("1AY&SY")) {
+  if (bytes.starts_with("BZh") && bytes.find("1AY&SY") == 4) {
     return ForeignKind{"a bzip2 file", "", "", kUnpack};
   }
   if (is_utf16(bytes, file.path())) {

@@ -20,23 +20,6 @@ const graph::Opaque* opaque_of(const graph::Task& task) {
   return std::get_if<graph::Opaque>(&task.operation);
 }
 
-std::int32_t recorded_stream(const graph::Task& task) {
-  const graph::Opaque* opaque = opaque_of(task);
-  return opaque == nullptr ? -1 : opaque->stream;
-}
-
-/// Recorded streams with computations, in the order of their first; -1 stands for tasks without a stream.
-std::vector<std::int32_t> compute_streams_of(const graph::Graph& graph) {
-  std::vector<std::int32_t> streams;
-  for (const graph::Task& task : graph.tasks()) {
-    if (graph::channel_of(task.operation) != nullptr) continue;
-    const std::int32_t stream = recorded_stream(task);
-    if (std::ranges::find(streams, stream) == streams.end()) streams.push_back(stream);
-  }
-  if (streams.empty()) streams.push_back(-1);
-  return streams;
-}
-
 std::vector<graph::TaskId> recorded_sequence(const graph::Graph& graph) {
   std::vector<double> priority;  // the earlier, the higher
   double begin = 0;
@@ -49,7 +32,7 @@ std::vector<graph::TaskId> recorded_sequence(const graph::Graph& graph) {
 }
 
 /// The compute streams by their recorded names, then those of channels.
-std::vector<plan::Stream> recorded_streams(const graph::Graph& graph, const std::vector<std::int32_t>& computing) {
+std::vector<plan::Stream> plan_streams(const graph::Graph& graph, const std::vector<std::int32_t>& computing) {
   std::vector<plan::Stream> channels = plan::streams_of(graph, 1), streams;
   std::set<std::string> names;
   for (std::size_t i = 1; i < channels.size(); ++i) names.insert(channels[i].name);
@@ -71,14 +54,14 @@ plan::Order order_of(const graph::Graph& graph, const PolicyOptions& options) {
     throw UserError("policy recorded: no task of this graph has a recorded stream or begin",
                     "a graph file with \"stream\" or \"begin_ns\"", "name another policy, such as program");
   }
-  const std::vector<std::int32_t> computing = compute_streams_of(graph);
+  const std::vector<std::int32_t> computing = recorded_streams(graph);
   if (static_cast<std::size_t>(options.compute_streams) < computing.size()) {
     throw UserError(fmt::format("policy recorded: {} compute streams", options.compute_streams),
                     fmt::format("at least {}, on which computations ran", computing.size()),
                     fmt::format("--compute-streams {}", computing.size()));
   }
   plan::Order order;
-  order.streams = recorded_streams(graph, computing);
+  order.streams = plan_streams(graph, computing);
   order.reasons = {{.table = &RecordedPolicy::kReasons}};
   for (const graph::TaskId id : recorded_sequence(graph)) {
     const graph::Task& task = graph.task(id);
@@ -110,7 +93,7 @@ bool has_recorded_times(const graph::Graph& graph) {
 }
 
 int recorded_compute_streams(const graph::Graph& graph) {
-  return static_cast<int>(compute_streams_of(graph).size());
+  return static_cast<int>(recorded_streams(graph).size());
 }
 
 std::vector<plan::Order> RecordedPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {

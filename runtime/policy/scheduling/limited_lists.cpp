@@ -47,6 +47,7 @@ LimitedOrders planned(graph::Classes classes, std::vector<plan::Order> orders, c
   for (std::size_t k = 0; k < classes.size(); ++k) {
     const std::int64_t limit = scratch_limit(*classes[k], options);
     if (limit <= 0) continue;
+    if (options.is_unwanted && options.is_unwanted()) throw PlanningStopped();
     result.scratch_bytes.push_back(plan::make_plan(classes[k], result.orders[k], "tried").scratch_bytes);
     const double share = static_cast<double>(result.scratch_bytes.back()) / static_cast<double>(limit);
     result.excess = std::max(result.excess, share);

@@ -30,7 +30,30 @@ graph::TensorId written_tensor(const graph::Task& task) {
   return graph::TensorId();
 }
 
+/// By recorded stream, its place among the compute streams; empty if computations don't stay on recorded streams.
+std::vector<std::int32_t> streams_to_keep(const graph::Graph& graph, int compute_streams) {
+  std::vector<std::int32_t> recorded = recorded_streams(graph);
+  if (recorded.size() < 2 || recorded.size() > static_cast<std::size_t>(compute_streams)) recorded.clear();
+  return recorded;
+}
+
 }  // namespace
+
+std::int32_t recorded_stream(const graph::Task& task) {
+  const auto* opaque = std::get_if<graph::Opaque>(&task.operation);
+  return opaque == nullptr ? -1 : opaque->stream;
+}
+
+std::vector<std::int32_t> recorded_streams(const graph::Graph& graph) {
+  std::vector<std::int32_t> streams;
+  for (const graph::Task& task : graph.tasks()) {
+    if (graph::channel_of(task.operation) != nullptr) continue;
+    const std::int32_t stream = recorded_stream(task);
+    if (std::ranges::find(streams, stream) == streams.end()) streams.push_back(stream);
+  }
+  if (streams.empty()) streams.push_back(-1);
+  return streams;
+}
 
 std::vector<Visit> visits_of(const graph::Graph& graph) {
   std::vector<Visit> visits;
@@ -75,9 +98,10 @@ plan::Order program_order(const graph::Graph& graph, const PolicyOptions& option
                           std::span<const graph::TaskId> sequence) {
   plan::Order order;
   order.streams = plan::streams_of(graph, options.compute_streams);
-  for (std::uint16_t code = 0; code < std::size(kProgramTexts); ++code)
-    order.reasons.push_back({.table = &kProgramReasons, .code = code});
+  for (std::size_t code = 0; code < std::size(kProgramTexts); ++code)
+    order.reasons.push_back({.table = &kProgramReasons, .code = static_cast<std::uint16_t>(code)});
   const auto side_streams = static_cast<std::size_t>(options.compute_streams) - 1;
+  const std::vector<std::int32_t> kept = streams_to_keep(graph, options.compute_streams);
   std::unordered_map<graph::TensorId, plan::StreamId> stream_of_gradient;
   order.sequence.reserve(sequence.size());
   for (const graph::TaskId id : sequence) {
@@ -86,6 +110,10 @@ plan::Order program_order(const graph::Graph& graph, const PolicyOptions& option
     if (const graph::Channel* channel = graph::channel_of(task.operation)) {
       placement.stream = plan::stream_of_channel(order.streams, *channel);
       placement.reason = kInPlace;
+    } else if (!kept.empty()) {
+      const auto at = std::ranges::find(kept, recorded_stream(task)) - kept.begin();
+      placement.stream = plan::StreamId(static_cast<std::size_t>(at));
+      placement.reason = kRecordedStream;
     } else if (is_side_gradient(task) && side_streams > 0) {
       const plan::StreamId next(1 + stream_of_gradient.size() % side_streams);
       placement.stream = stream_of_gradient.try_emplace(written_tensor(task), next).first->second;

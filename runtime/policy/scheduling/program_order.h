@@ -43,18 +43,32 @@ class ReorderedProgram {
 };
 
 /// The reasons that program_order() gives. A code is also the index into Order::reasons.
-enum ProgramReason : std::uint16_t { kProgramOrder, kInPlace, kWeightGradient, kBiasGradient, kEmbeddingGradient };
+enum ProgramReason : std::uint16_t {
+  kProgramOrder,
+  kInPlace,
+  kWeightGradient,
+  kBiasGradient,
+  kEmbeddingGradient,
+  kRecordedStream
+};
 inline constexpr plan::ReasonText kProgramTexts[] = {
     {"program order"},
     {"issued in place, waited for where its result is used"},
     {"weight gradient: off the chain of input gradients"},
     {"bias gradient: off the chain of input gradients"},
     {"embedding gradient: off the chain of input gradients"},
+    {"on the stream on which it was recorded"},
 };
 inline constexpr plan::ReasonTable kProgramReasons{"program-order", kProgramTexts};
 
+/// The recorded stream of an opaque task; -1: it has none.
+std::int32_t recorded_stream(const graph::Task& task);
+/// Recorded streams with computations, in the order of their first; -1 stands for tasks without a stream.
+std::vector<std::int32_t> recorded_streams(const graph::Graph& graph);
+
 /// `sequence` on the streams of policy `program`: with two or more compute streams, gradients of parameters are
-/// computed on streams other than the first, and all contributions to one gradient on one stream.
+/// computed on streams other than the first, and all contributions to one gradient on one stream. Computations that
+/// were recorded on several streams stay on them, if there are as many.
 plan::Order program_order(const graph::Graph& graph, const PolicyOptions& options,
                           std::span<const graph::TaskId> sequence);
 /// In program order.

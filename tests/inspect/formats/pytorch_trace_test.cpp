@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "inspect/import/execution_trace.h"
 #include "tests/base/messages.h"
 
 namespace weft::inspect {
@@ -126,6 +127,29 @@ TEST(PytorchTrace, RefusesWorkOfCpuThreads) {
   local.streams[0].local = true;
   EXPECT_TRUE(
       refuses([&] { write_pytorch_trace(local, 0, {}, [](std::string_view) {}); }, {"compute0", "--format chrome"}));
+}
+
+TEST(PytorchTrace, HasAnExecutionTraceBesideIt) {
+  std::string text;
+  write_execution_trace(recording(), 0, [&](std::string_view piece) { text += piece; });
+  const ExecutionTrace data = parse_execution_trace(text_source(text), "execution_0.json");
+  const json trace = written({.operators = true});
+  const std::vector<json> operators = events_of(trace, "cpu_op");
+  ASSERT_EQ(operators.size(), 6U) << "three tasks of two steps";
+  ASSERT_EQ(data.operators.size(), 7U) << "and the process";
+  const auto uses = [&](std::size_t index) {
+    std::map<std::int64_t, StorageUse> out;
+    for (const StorageAccess& access : data.operators.at(index).accesses) out[access.storage] = access.use;
+    return out;
+  };
+  using Uses = std::map<std::int64_t, StorageUse>;
+  EXPECT_EQ(uses(1), (Uses{{1, StorageUse::make}}));
+  EXPECT_EQ(uses(2), (Uses{{1, StorageUse::read}, {2, StorageUse::make}}));
+  EXPECT_EQ(uses(3), (Uses{{2, StorageUse::read}, {3, StorageUse::make}}));
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    EXPECT_EQ(operators[i].at("args").at("Record function id"), data.operators[i + 1].record_function);
+    EXPECT_EQ(operators[i].at("name"), data.operators[i + 1].name);
+  }
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ TEST(KinetoFile, TakesTheWorkThatAStepLaunched) {
   EXPECT_EQ(step.ops[1].correlation, 12);
   EXPECT_EQ(step.ops[1].begin, 5'002'010'123);
   EXPECT_EQ(step.without_launch, 0);
-  EXPECT_EQ(step.earlier_end, 5'001'060'123) << "of the step before, launched too early to be in the file's part";
+  EXPECT_EQ(step.earlier_ends.at({0, 7}), 5'001'060'123)
+      << "of the step before, launched too early to be in the file's part";
 }
 
 TEST(KinetoFile, TakesWorkWithoutLaunchesByItsTime) {

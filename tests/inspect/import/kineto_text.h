@@ -31,6 +31,11 @@ class KinetoText {
   KinetoText& mark(std::string_view name, std::int64_t thread, std::int64_t begin, std::int64_t length) {
     return slice("user_annotation", name, 1000, thread, begin, length);
   }
+  KinetoText& cpu_op(std::string_view name, std::int64_t thread, std::int64_t begin, std::int64_t length,
+                     std::int64_t record_function) {
+    return slice("cpu_op", name, 1000, thread, begin, length,
+                 fmt::format(R"("External id": {0}, "Record function id": {0})", record_function));
+  }
   KinetoText& call(std::string_view name, std::int64_t thread, std::int64_t begin, std::int64_t length,
                    std::int64_t correlation) {
     return slice("cuda_runtime", name, 1000, thread, begin, length,

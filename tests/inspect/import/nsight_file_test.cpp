@@ -92,6 +92,25 @@ TEST(NsightFile, HoldsStepsOfEveryProcess) {
   EXPECT_EQ(trace.names.text(trace.marks[0].name), "forward");
 }
 
+TEST(NsightFile, FindsMarksInTablesOfAnySuffix) {
+  std::string text = kTables + process_rows(kPid, 0);
+  for (std::size_t at = 0; (at = text.find("NVTX_EVENTS ", at)) != std::string::npos;)
+    text.replace(at, 11, "NVTX_EVENTS_2024_5");
+  text += "CREATE TABLE NVTX_EVENTS_DOMAINS (domainId INT, name TEXT);";
+  const std::vector<TraceOutline> outlines = read_nsight_outlines(database_of("suffix.sqlite", text));
+  ASSERT_EQ(outlines.at(0).steps.size(), 1U);
+  EXPECT_EQ(outlines[0].steps[0].number, 3);
+}
+
+TEST(NsightFile, DevicesOfOneProcessAreRanks) {
+  const auto path = database_of("devices.sqlite", kTables + process_rows(kPid, 2) + process_rows(kPid, 5));
+  const std::vector<TraceOutline> outlines = read_nsight_outlines(path);
+  ASSERT_EQ(outlines.size(), 2U);
+  const DeviceTrace trace = read_nsight_events(path, 1, outlines[1], outlines[1].steps.at(0));
+  EXPECT_EQ(trace.ops.size(), 3U);
+  for (const DeviceOp& op : trace.ops) EXPECT_EQ(op.device, 5);
+}
+
 TEST(NsightFile, IsImported) {
   const auto path = database_of("one.sqlite", kTables + process_rows(kPid, 0));
   ASSERT_EQ(trace_format(path), "nsight");

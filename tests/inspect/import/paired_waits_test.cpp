@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "inspect/import/device_edges.h"
 #include "inspect/import/kineto_file.h"
-#include "inspect/import/step_edges.h"
 #include "tests/inspect/import/kineto_text.h"
 
 namespace weft::inspect {

@@ -39,6 +39,7 @@ struct Recovered {
     const graph::OpenEdge* found = edge(from, to);
     return found != nullptr && found->source == source;
   }
+  double ns(const std::string& name) const { return *graph.classes[0].tasks[find(name)].ns; }
   double replayed() const { return replay_steps(graph).at(0).length(); }
   ReplayedPath path() const { return replay_steps(graph).at(0).path; }
 };
@@ -114,20 +115,20 @@ TEST(RecoveredEdges, OfOlderTracesComeFromLaunchesAndTimes) {
   EXPECT_TRUE(step.has("gemm#0", "all_reduce#0", EdgeSource::pairing));
   EXPECT_TRUE(step.has("all_reduce#0", "adam#0", EdgeSource::times));
   EXPECT_EQ(step.edge("all_reduce#0", "side#0"), nullptr);
-  EXPECT_EQ(step.step.notes.size(), 3U);
+  ASSERT_EQ(step.step.notes.size(), 4U);
   EXPECT_TRUE(has_parts(step.step.notes[2], {"no calls in which the host waits"}));
+  EXPECT_TRUE(has_parts(step.step.notes[3], {"no waits between streams"}));
 }
 
-TEST(RecoveredEdges, OrderBeginsWhereWorkOverlapsOnAStream) {
+TEST(RecoveredEdges, OfWorkThatOverlapsOnAStreamKeepItsTime) {
   KinetoText text;
-  text.kernel("a", 7, 0, 50'000, 1).kernel("b", 7, 20'000, 50'000, 2).kernel("c", 7, 80'000, 5'000, 3);
+  text.kernel("a", 7, 0, 50'000, 1).kernel("b", 7, 20'000, 10'000, 2).kernel("c", 7, 80'000, 5'000, 3);
   const Recovered step = recovered(text);
-  ASSERT_NE(step.edge("a#0", "b#0"), nullptr);
-  EXPECT_EQ(step.edge("a#0", "b#0")->after_begin_ns, 20'000);
-  EXPECT_EQ(step.edge("a#0", "b#0")->kind, graph::EdgeKind::issued_before);
-  EXPECT_TRUE(step.has("a#0", "c#0", EdgeSource::stream));
+  EXPECT_TRUE(step.has("a#0", "b#0", EdgeSource::stream));
   EXPECT_TRUE(step.has("b#0", "c#0", EdgeSource::stream));
-  EXPECT_EQ(step.replayed(), 75'000) << "nothing is known of the gap";
+  EXPECT_EQ(step.ns("a#0"), 20'000) << "until the next one begins";
+  EXPECT_EQ(step.ns("b#0"), 30'000) << "until both have ended";
+  EXPECT_EQ(step.replayed(), 55'000) << "nothing is known of the gap";
   EXPECT_EQ(step.graph.classes[0].recorded_ns, 85'000);
 }
 
@@ -141,12 +142,10 @@ TEST(RecoveredHost, ShowsAStepThatIsBoundByLaunches) {
   EXPECT_EQ(step.graph.classes[0].recorded_ns, 1'000'000);
   EXPECT_EQ(step.replayed(), 1'000'000);
   EXPECT_EQ(step.path().host, 1'000'000);
-  const graph::OpenEdge* launch = step.edge("launch of k#3#0", "k#3");
-  ASSERT_NE(launch, nullptr);
-  EXPECT_EQ(launch->after_begin_ns, 8'000);
-  EXPECT_EQ(launch->source, EdgeSource::launch);
-  EXPECT_EQ(step.graph.classes[0].tasks[step.find("launch of k#3#0")].ns, 100'000);
-  EXPECT_EQ(step.graph.classes[0].tasks[step.find("before the first call#0")].ns, 50'000);
+  EXPECT_TRUE(step.has("launch of k#3#0", "k#3", EdgeSource::launch));
+  EXPECT_EQ(step.ns("launch of k#3#0"), 8'000) << "until the kernel can begin";
+  EXPECT_EQ(step.ns("after launch of k#3#0"), 92'000);
+  EXPECT_EQ(step.ns("before the first call#0"), 50'000);
 }
 
 TEST(RecoveredHost, ShowsAStepThatIsBoundByTheDevice) {
@@ -172,10 +171,9 @@ TEST(RecoveredHost, WaitsForTheDevice) {
   const Recovered step = recovered(text);
   EXPECT_TRUE(step.has("k#0", "wait in cudaDeviceSynchronize#0", EdgeSource::synchronisation));
   EXPECT_TRUE(step.has("memcpy_dtoh#0", "wait in cudaMemcpyAsync#0", EdgeSource::pairing));
-  const auto ns = [&](const char* name) { return step.graph.classes[0].tasks[step.find(name)].ns; };
-  EXPECT_EQ(ns("launch of k#0#0"), 10'000) << "until the call that waits";
-  EXPECT_EQ(ns("wait in cudaDeviceSynchronize#0"), 15'000) << "from the kernel's end to the next call";
-  EXPECT_EQ(ns("launch of memcpy_dtoh#0#0"), 5'000);
+  EXPECT_EQ(step.ns("launch of k#0#0") + step.ns("after launch of k#0#0"), 10'000) << "until the call that waits";
+  EXPECT_EQ(step.ns("wait in cudaDeviceSynchronize#0"), 15'000) << "from the kernel's end to the next call";
+  EXPECT_EQ(step.ns("launch of memcpy_dtoh#0#0"), 5'000);
   EXPECT_EQ(step.replayed(), 300'000);
   EXPECT_EQ(step.path().computing, 200'000);
   EXPECT_EQ(step.path().copying, 20'000);
@@ -196,10 +194,11 @@ TEST(RecoveredHost, GuessesWhichThreadWokeWhich) {
   time += 30'000;
   launches(77, 3);
   const Recovered step = recovered(text);
-  EXPECT_TRUE(step.has("launch of k#11#0", "launch of k#12#0", EdgeSource::times));
-  EXPECT_TRUE(step.has("launch of k#23#0", "launch of k#24#0", EdgeSource::times));
-  EXPECT_EQ(step.edge("launch of k#11#0", "launch of k#12#0")->after_begin_ns, 60'000);
-  EXPECT_EQ(step.graph.classes[0].tasks[step.find("launch of k#11#0")].ns, 2'000) << "then it slept";
+  EXPECT_TRUE(step.has("after launch of k#11#1", "launch of k#12#0", EdgeSource::times));
+  EXPECT_TRUE(step.has("after launch of k#23#1", "launch of k#24#0", EdgeSource::times));
+  EXPECT_EQ(step.ns("launch of k#11#0"), 2'000);
+  EXPECT_EQ(step.ns("after launch of k#11#0"), 3'000) << "until the kernel could begin";
+  EXPECT_EQ(step.ns("after launch of k#11#1"), 55'000) << "until it woke the other one";
   EXPECT_EQ(step.replayed(), 1'000'000);
 }
 
@@ -219,6 +218,161 @@ TEST(RecoveredHost, OfADeviceThatIsBehindIsCountedFromItsOwnBegin) {
   EXPECT_EQ(step.replayed(), 120'000);
   EXPECT_EQ(step.path().computing, 120'000);
   EXPECT_TRUE(has_parts(step.step.notes.back(), {"0.035 ms behind"}));
+}
+
+/// As many kernels of 1 ms as a host can launch at once, then a gap until the device is done, then one more.
+KinetoText waits_in_silence(std::int64_t lag, bool polls) {
+  KinetoText text;
+  for (std::int64_t i = 0; i < 20; ++i) {
+    text.call("cudaLaunchKernel", 1, i * 10'000, 5'000, i).kernel("gemm", 7, 20'000 + i * 1'000'000, 1'000'000, i);
+  }
+  for (std::int64_t at = 250'000; polls && at < 20'030'000; at += 10'000) {
+    text.call("cudaEventQuery", 1, at, 2'000, 1000 + at / 10'000);
+  }
+  text.call("cudaLaunchKernel", 1, 20'020'000 + lag, 5'000, 20);
+  text.kernel("gemm", 7, 20'030'000 + lag, 1'000'000, 20);
+  return text;
+}
+
+TEST(RecoveredHost, ThatIsSilentUntilTheDeviceIsDoneWaits) {
+  Recovered step = recovered(waits_in_silence(20'000, false));
+  EXPECT_TRUE(step.has("gemm#19", "wait for the device#0", EdgeSource::times));
+  EXPECT_EQ(step.ns("wait for the device#0"), 20'000);
+  EXPECT_NEAR(step.replayed(), 21'050'000, 20'000);
+  for (graph::OpenTask& task : step.graph.classes[0].tasks) {
+    if (task.operation == "gemm") task.ns = 500'000;
+  }
+  EXPECT_NEAR(step.replayed(), 10'550'000, 50'000);
+  // A gap that ends long after the device is done is work.
+  Recovered works = recovered(waits_in_silence(2'000'000, false));
+  EXPECT_EQ(works.step.edges[static_cast<std::size_t>(EdgeSource::times)], 0);
+  for (graph::OpenTask& task : works.graph.classes[0].tasks) {
+    if (task.operation == "gemm") task.ns = 500'000;
+  }
+  EXPECT_GT(works.replayed(), 22'000'000);
+}
+
+TEST(RecoveredHost, ThatAsksWhetherTheDeviceIsDoneWaits) {
+  const Recovered step = recovered(waits_in_silence(300'000, true));  // works for 0.3 ms after its last question
+  EXPECT_TRUE(step.has("gemm#19", "wait in cudaEventQuery#0", EdgeSource::times));
+  EXPECT_EQ(step.ns("wait in cudaEventQuery#0"), 300'000);
+  EXPECT_TRUE(has_parts(step.step.notes.at(1), {"1 waits of the host for the device were guessed"}));
+}
+
+TEST(RecoveredHost, WaitsInALaunchIntoAFullQueue) {
+  KinetoText text;
+  for (std::int64_t i = 0; i < 100; ++i) {
+    // From the 81st on, a launch waits until one of the kernels before it has ended.
+    const std::int64_t freed = 1'015'000 + (i - 80) * 1'000'000;
+    const std::int64_t begin = i <= 80 ? i * 5'000 : freed - 995'000;
+    text.call("cudaLaunchKernel", 1, begin, i < 80 ? 4'000 : freed - begin, i);
+    text.kernel("gemm", 7, 10'000 + i * 1'000'000, 1'000'000, i);
+  }
+  const Recovered step = recovered(text);
+  EXPECT_TRUE(step.has("gemm#1", "wait in cudaLaunchKernel#1", EdgeSource::times));
+  EXPECT_LT(step.ns("wait in cudaLaunchKernel#1") + step.ns("launch of gemm#81#0"), 20'000);
+}
+
+TEST(RecoveredHost, OfThreadsThatWorkInTurnsWaitsForTheOther) {
+  KinetoText text;
+  std::int64_t id = 0;
+  const auto launch = [&](std::int64_t thread, std::int64_t time) {
+    text.call("cudaLaunchKernel", thread, time, 4'000, id).kernel("k", 7, time + 6'000, 2'000, id);
+    ++id;
+  };
+  for (std::int64_t turn = 0; turn < 3; ++turn) {
+    for (std::int64_t i = 0; i < 3; ++i) launch(1, turn * 2'000'000 + i * 10'000);
+    for (std::int64_t i = 0; i < 3; ++i) launch(2, turn * 2'000'000 + 500'000 + i * 300'000 / 2);
+  }
+  Recovered step = recovered(text);
+  const double before = step.replayed();
+  for (graph::OpenTask& task : step.graph.classes[0].tasks) {
+    if (task.kind == graph::OpenKind::host && task.stream == 2) task.ns = 2 * *task.ns;
+  }
+  EXPECT_GT(step.replayed(), before + 600'000) << "the other thread waits for it";
+}
+
+TEST(RecoveredHost, ThatSleepsHoldsNoOtherThreadUp) {
+  KinetoText text;
+  text.step(1, 1, 0, 6'000'000);
+  text.call("cudaLaunchKernel", 1, 10'000, 4'000, 1).kernel("k", 7, 20'000, 5'000'000, 1);
+  text.call("cudaDeviceSynchronize", 1, 30'000, 4'995'000, 2);
+  text.call("cudaMemcpyAsync", 2, 2'000'000, 4'000, 3);
+  text.copy("Memcpy HtoD (Pinned -> Device)", 25, 2'010'000, 3'900'000, 3);
+  const Recovered step = recovered(text);
+  EXPECT_NEAR(*step.graph.classes[0].tasks[step.find("memcpy_htod#0")].begin_ns, 2'010'000, 1);
+  EXPECT_NEAR(step.replayed(), 6'000'000, 60'000);
+  EXPECT_NEAR(replay_steps(step.graph)[0].begins[step.find("memcpy_htod#0")], 2'010'000, 10'000);
+}
+
+TEST(RecoveredHost, HasNoTailAfterTheStep) {
+  KinetoText text;
+  text.call("cudaLaunchKernel", 77, 10'000, 2'000, 1).kernel("k", 7, 15'000, 50'000, 1);
+  text.call("cudaDeviceSynchronize", 77, 20'000, 46'000, 2);
+  text.call("cudaDeviceSynchronize", 77, 900'000, 4'000'000, 3);
+  const Recovered step = recovered(text, {.whole = true});
+  EXPECT_EQ(step.graph.classes[0].recorded_ns, 55'000);
+  EXPECT_EQ(step.replayed(), 55'000);
+}
+
+TEST(RecoveredStepOfTrace, IsAPeriodOfEachStream) {
+  KinetoText text;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const std::int64_t begin = i * 10'000'000;
+    text.step(i, 1, begin, 10'000'000);
+    text.call("cudaMemcpyAsync", 1, begin + 100'000, 5'000, 20 * i);
+    text.copy("Memcpy HtoD (Pinned -> Device)", 25, begin + 120'000, 300'000, 20 * i);
+    for (std::int64_t k = 1; k < 10; ++k) {
+      text.call("cudaLaunchKernel", 1, begin + 500'000 + k * 20'000, 5'000, 20 * i + k);
+      text.kernel("gemm", 7, begin + 9'500'000 + (k - 1) * 1'100'000, 1'100'000, 20 * i + k);
+    }
+  }
+  const Recovered step = recovered(text);  // the copies run ahead of the kernels by a step
+  EXPECT_EQ(step.step.marked_ns, 10'000'000);
+  EXPECT_EQ(step.graph.classes[0].recorded_ns, 10'000'000);
+  EXPECT_NEAR(step.replayed(), 10'000'000, 200'000);
+  EXPECT_EQ(step.graph.classes[0].tasks[step.find("memcpy_htod#0")].begin_ns, 720'000) << "that of the next step";
+}
+
+TEST(RecoveredStepOfTrace, CountsCollectivesThatLagBehindTheComputations) {
+  KinetoText text;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const std::int64_t begin = i * 1'000'000;
+    text.step(i, 1, begin, 1'000'000);
+    text.call("cudaLaunchKernel", 1, begin + 10'000, 5'000, 20 * i).kernel("gemm", 7, begin + 100'000, 900'000, 20 * i);
+    text.call("cudaLaunchKernel", 1, begin + 30'000, 5'000, 20 * i + 1);
+    text.kernel("ncclDevKernel_AllReduce", 9, begin + 1'000'500, 950'000, 20 * i + 1);
+  }
+  const Recovered step = recovered(text);
+  EXPECT_EQ(step.graph.classes[0].recorded_ns, 1'000'000);
+  EXPECT_NEAR(step.replayed(), 1'000'000, 20'000);
+  EXPECT_EQ(step.ns("gemm#0"), 900'000) << "all of it";
+  EXPECT_EQ(step.ns("all_reduce#0"), 950'000);
+}
+
+TEST(RecoveredStepOfTrace, IsntShortenedByWorkThatAnEarlierStepLeftRunning) {
+  KinetoText text;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const std::int64_t begin = i * 1'000'000;
+    text.step(i, 1, begin, 1'000'000);
+    if (i == 0) {
+      text.call("cudaMemcpyAsync", 1, begin + 5'000, 4'000, 99);
+      text.copy("Memcpy DtoH (Device -> Pinned)", 30, begin + 10'000, 1'600'000, 99);
+    }
+    text.call("cudaLaunchKernel", 1, begin + 10'000, 5'000, 100 + i)
+        .kernel("gemm", 7, begin + 20'000, 950'000, 100 + i);
+  }
+  const Recovered step = recovered(text);
+  EXPECT_EQ(step.graph.classes[0].recorded_ns, 1'000'000);
+  EXPECT_EQ(step.ns("gemm#0"), 950'000);
+}
+
+TEST(RecoveredStepOfTrace, IsAsLongAsATailThatIsntThereEachTime) {
+  KinetoText text;
+  text.step(0, 1, 0, 100'000);
+  text.call("cudaLaunchKernel", 1, 10'000, 5'000, 1).kernel("gemm", 7, 20'000, 60'000, 1);
+  text.call("cudaLaunchKernel", 1, 30'000, 5'000, 2).kernel("ncclDevKernel_AllReduce", 9, 80'500, 200'000, 2);
+  EXPECT_EQ(recovered(text).graph.classes[0].recorded_ns, 280'500);
 }
 
 TEST(RecoveredChannels, AreNamedByArguments) {

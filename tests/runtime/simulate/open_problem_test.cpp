@@ -99,6 +99,27 @@ TEST(OpenProblem, RecordedNeedsSomethingRecorded) {
                                  {"recorded stream or begin", "begin_ns"}));
 }
 
+/// Two micro-batches beside each other, as in a step of DualPipe.
+TEST(OpenProblem, ProgramKeepsComputationsOnTheirRecordedStreams) {
+  graph::OpenGraph open;
+  graph::OpenClass& step = open.classes.emplace_back();
+  step.ranks = {0};
+  step.streams = {{"stream 7"}, {"stream 9"}};
+  for (int i = 0; i < 8; ++i) {
+    graph::OpenTask& task = step.tasks.emplace_back();
+    task.name = "gemm#" + std::to_string(i);
+    task.stream = i % 2;
+    task.ns = 1000;
+    const int pair = i / 2;
+    task.begin_ns = 1000.0 * pair;
+    task.end_ns = *task.begin_ns + 1000;
+  }
+  EXPECT_DOUBLE_EQ(planned_by_program(open_problem(open, {})).step_ns(), 4000);
+  OpenChoices one_stream;
+  one_stream.compute_streams = 1;
+  EXPECT_DOUBLE_EQ(planned_by_program(open_problem(open, one_stream)).step_ns(), 8000);
+}
+
 TEST(OpenProblem, ShapesTakeAMachinesRates) {
   graph::OpenGraph open = testing::sample_open_graph();
   open.classes[0].tasks[1].ns.reset();

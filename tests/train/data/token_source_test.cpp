@@ -531,6 +531,11 @@ TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
   EXPECT_TRUE(has_parts(refusal({packed.path(), "", 257, 4}), {"data/train.jsonl.gz"}));
 }
 
+TEST(TokenSource, AFileAsShortAsTheStartOfBzip2IsText) {
+  const testing::TemporaryFolder folder;
+  EXPECT_TRUE(has_parts(refusal({folder.write("text.txt", "BZh"), "", 257, 4}), {"has 4 tokens to train on"}));
+}
+
 TEST(TokenSource, ACardIsNoPartOfItsDataSet) {
   const testing::TemporaryFolder folder, below;
   const std::string text(60, 'a');

@@ -1,6 +1,5 @@
-// Who waited for whom in a step: edges between work of a device, from records of waits, from the order of calls, or
-// from times; and the host's part, launches and waits of each CPU thread as tasks, the time between them as their
-// length. A step that is bound by launches is seen as one.
+// Who waited for whom among work of a device: edges from streams, from records of waits, from the order of calls, or
+// from times.
 #pragma once
 
 #include <cstdint>
@@ -43,24 +42,5 @@ std::vector<FoundEdge> pair_waits(const DeviceTrace& trace, const StepTimeline& 
 /// 4. times: work that began just when work of another stream had ended, if nothing else explains why it began so late.
 /// An edge that the times deny is never guessed.
 DeviceEdges recover_device_edges(const DeviceTrace& trace, const StepTimeline& timeline);
-
-enum class HostTaskKind : std::uint8_t { lead, launch, wait };
-
-struct HostTask {
-  HostTaskKind kind = HostTaskKind::launch;
-  std::int64_t begin = 0, end = 0;  // when it could go on; until the thread's next task
-  std::int64_t thread = 0;
-  std::uint32_t call = kNone;  // index into DeviceTrace::calls
-};
-
-struct HostWork {
-  std::vector<HostTask> tasks;      // by thread, then in order
-  std::vector<FoundEdge> between;   // host → host: a thread's order, and guesses of who woke whom
-  std::vector<FoundEdge> launches;  // host → op
-  std::vector<FoundEdge> waits;     // op → host
-  std::int64_t guessed_wakes = 0;
-};
-
-HostWork recover_host_work(const DeviceTrace& trace, const StepTimeline& timeline);
 
 }  // namespace weft::inspect

@@ -1,11 +1,10 @@
-#include "inspect/import/step_edges.h"
+#include "inspect/import/device_edges.h"
 
 #include <algorithm>
 #include <cctype>
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "inspect/import/device_trace.h"
@@ -261,7 +260,8 @@ class EdgeSearch {
 
   bool add(std::uint32_t from, std::uint32_t to, EdgeSource source, double confidence) {
     if (from == kNone || to == kNone || timeline_.stream_of[from] == timeline_.stream_of[to]) return false;
-    if (!timeline_.allows(from, to)) return false;
+    const bool recorded = source == EdgeSource::synchronisation;
+    if (!(recorded ? timeline_.allows_known(from, to) : timeline_.allows(from, to))) return false;
     if (known_.emplace(from, to).second) out_.edges.push_back({from, to, source, confidence});
     return true;
   }
@@ -330,213 +330,10 @@ class EdgeSearch {
   DeviceEdges out_;
 };
 
-constexpr std::size_t kLongSleep = 8;  // tasks of other threads, after which a thread was likely woken by one of them
-constexpr double kWoken = 0.5;
-constexpr double kBlockingCopy = 0.9;
-constexpr double kSeenToWait = 0.6;
-constexpr std::int64_t kLongWait = 5'000;
-
-class HostSearch {
- public:
-  HostSearch(const DeviceTrace& trace, const StepTimeline& timeline) : trace_(trace), timeline_(timeline) {
-    for (const SyncRecord& sync : trace.syncs) {
-      if (sync.kind != HostCallKind::wait) sync_of_.emplace(sync.correlation, &sync);
-    }
-  }
-
-  HostWork run() && {
-    std::map<std::int64_t, std::vector<std::uint32_t>> threads;
-    for (std::uint32_t i = 0; i < trace_.calls.size(); ++i) threads[trace_.calls[i].thread].push_back(i);
-    for (const auto& [thread, calls] : threads) add_thread(thread, calls);
-    set_lengths();
-    add_launches();
-    clip_before_origin();
-    return std::move(out_);
-  }
-
- private:
-  struct Awaited {
-    std::uint32_t op;
-    EdgeSource source;
-    double confidence;
-  };
-
-  const DeviceOp& op(std::uint32_t index) const { return timeline_.ops[index]; }
-
-  void add_thread(std::int64_t thread, const std::vector<std::uint32_t>& calls) {
-    const std::size_t first = out_.tasks.size();
-    for (const std::uint32_t call : calls) {
-      const HostCall& c = trace_.calls[call];
-      const std::vector<std::uint32_t>& launched = timeline_.launches[call];
-      if (!launched.empty()) {
-        out_.tasks.push_back({HostTaskKind::launch, c.begin, c.end, thread, call});
-        const std::uint32_t last = launched.back();
-        // A copy that was done before its call returned kept the host waiting.
-        if (op(last).work == DeviceWork::copy && op(last).end <= c.end + kRounding) {
-          add_wait(thread, call, {{last, EdgeSource::pairing, kBlockingCopy}});
-        }
-      } else if (const std::vector<Awaited> awaited = awaited_by(c); !awaited.empty()) {
-        add_wait(thread, call, awaited);
-      }
-    }
-    if (out_.tasks.size() == first) return;
-    // The main thread's time before its first call is the step's, too.
-    if (thread == timeline_.main_thread && out_.tasks[first].begin > timeline_.origin) {
-      out_.tasks.insert(out_.tasks.begin() + static_cast<std::ptrdiff_t>(first),
-                        {HostTaskKind::lead, timeline_.origin, out_.tasks[first].begin, thread, kNone});
-      for (FoundEdge& edge : out_.waits) edge.to += edge.to >= first ? 1 : 0;
-    }
-  }
-
-  void add_wait(std::int64_t thread, std::uint32_t call, const std::vector<Awaited>& awaited) {
-    const HostCall& c = trace_.calls[call];
-    std::int64_t woken = c.begin;
-    for (const Awaited& one : awaited) {
-      woken = std::max(woken, std::min(op(one.op).end, c.end));
-      out_.waits.push_back({one.op, static_cast<std::uint32_t>(out_.tasks.size()), one.source, one.confidence});
-    }
-    out_.tasks.push_back({HostTaskKind::wait, woken, c.end, thread, call});
-  }
-
-  /// The work that a call of synchronisation waited for.
-  std::vector<Awaited> awaited_by(const HostCall& call) const {
-    std::vector<Awaited> out;
-    const auto add = [&](std::uint32_t awaited, EdgeSource source, double confidence) {
-      const bool done = awaited != kNone && op(awaited).end <= call.end + kRounding;
-      if (done) out.push_back({awaited, source, confidence});
-    };
-    const auto found = sync_of_.find(call.correlation);
-    const SyncRecord* const sync =
-        found == sync_of_.end() || call.correlation == kNoCorrelation ? nullptr : found->second;
-    if (call.kind == HostCallKind::device_sync) {
-      for (std::uint32_t stream = 0; stream < timeline_.streams.size(); ++stream) {
-        add(timeline_.last_launched(stream, call.begin), EdgeSource::synchronisation, 1);
-      }
-    } else if (sync != nullptr && call.kind == HostCallKind::stream_sync) {
-      const std::uint32_t stream = timeline_.find_stream(sync->device, sync->stream);
-      if (stream != kNone) add(timeline_.last_launched(stream, call.begin), EdgeSource::synchronisation, 1);
-    } else if (sync != nullptr && call.kind == HostCallKind::event_sync) {
-      const std::uint32_t stream = timeline_.find_stream(sync->device, sync->wait_on_stream);
-      const std::uint32_t record = timeline_.find_call(sync->record_correlation);
-      if (stream != kNone && record != kNone) {
-        add(timeline_.last_launched(stream, trace_.calls[record].begin), EdgeSource::synchronisation, 1);
-      }
-    } else if (call.kind == HostCallKind::stream_sync || call.kind == HostCallKind::event_sync) {
-      add(ended_during(call), EdgeSource::times, kSeenToWait);
-    }
-    return out;
-  }
-
-  /// The op that ended last while a call waited, of those that had been launched before; kNone if the call was short.
-  std::uint32_t ended_during(const HostCall& call) const {
-    std::uint32_t latest = kNone;
-    if (call.end - call.begin < kLongWait) return latest;
-    for (std::uint32_t stream = 0; stream < timeline_.streams.size(); ++stream) {
-      const std::uint32_t last = timeline_.last_launched(stream, call.begin);
-      if (last == kNone) continue;
-      const std::vector<std::uint32_t>& ops = timeline_.streams[stream].ops;
-      for (std::uint32_t place = timeline_.place[last] + 1; place-- > 0;) {
-        const DeviceOp& candidate = op(ops[place]);
-        if (candidate.end <= call.begin) break;
-        if (candidate.end > call.end + kRounding) continue;
-        if (latest == kNone || candidate.end > op(latest).end) latest = ops[place];
-        break;
-      }
-    }
-    return latest;
-  }
-
-  /// A task lasts until its thread's next one begins, unless the thread slept and others worked in between: then one of
-  /// them woke it.
-  void set_lengths() {
-    std::vector<std::uint32_t> by_time(out_.tasks.size());
-    for (std::uint32_t i = 0; i < by_time.size(); ++i) by_time[i] = i;
-    std::ranges::stable_sort(by_time, {}, [&](std::uint32_t i) { return called_at(i); });
-    std::map<std::int64_t, std::pair<std::uint32_t, std::size_t>> last;  // by thread: its last task, and when it came
-    for (std::size_t at = 0; at < by_time.size(); ++at) {
-      const std::uint32_t to = by_time[at];
-      HostTask& task = out_.tasks[to];
-      const auto before = last.find(task.thread);
-      const bool first = before == last.end();
-      const bool woken = first ? at > 0 && task.kind != HostTaskKind::lead : at - before->second.second > kLongSleep;
-      if (woken) {
-        const std::uint32_t from = by_time[at - 1];
-        const std::int64_t after = std::max<std::int64_t>(0, called_at(to) - out_.tasks[from].begin);
-        out_.between.push_back({from, to, EdgeSource::times, kWoken, after});
-        ++out_.guessed_wakes;
-      }
-      if (!first) {
-        HostTask& previous = out_.tasks[before->second.first];
-        if (!woken)
-          previous.end = std::max(previous.begin, task.call == previous.call ? copy_begin(task) : called_at(to));
-        out_.between.push_back({before->second.first, to, EdgeSource::stream, 1});
-      }
-      last[task.thread] = {to, at};
-    }
-    // The step lasts until its main thread is done with it.
-    const auto main = last.find(timeline_.main_thread);
-    if (main != last.end()) {
-      HostTask& end = out_.tasks[main->second.first];
-      // A step whose device is still busy after the mark's end isn't the host's.
-      std::int64_t done = INT64_MIN;
-      for (const DeviceOp& one : timeline_.ops) done = std::max(done, one.end);
-      if (timeline_.end > done) end.end = std::max(end.end, timeline_.end);
-    }
-  }
-
-  /// When the copy began whose call the host waited in.
-  std::int64_t copy_begin(const HostTask& wait) const {
-    return wait.call == kNone ? wait.begin : std::min(wait.begin, op(timeline_.launches[wait.call].back()).begin);
-  }
-
-  std::int64_t called_at(std::uint32_t task) const {
-    const HostTask& one = out_.tasks[task];
-    return one.call == kNone || (one.kind == HostTaskKind::wait && !timeline_.launches[one.call].empty())
-               ? one.begin
-               : trace_.calls[one.call].begin;
-  }
-
-  void add_launches() {
-    for (std::uint32_t i = 0; i < out_.tasks.size(); ++i) {
-      const HostTask& task = out_.tasks[i];
-      if (task.kind != HostTaskKind::launch) continue;
-      for (const std::uint32_t launched : timeline_.launches[task.call]) {
-        const std::int64_t delay = timeline_.launch_delay[static_cast<std::size_t>(op(launched).work)];
-        const std::int64_t after =
-            std::clamp<std::int64_t>(op(launched).begin - task.begin, 0, std::max<std::int64_t>(delay, 0));
-        out_.launches.push_back({i, launched, EdgeSource::launch, 1, after});
-      }
-    }
-  }
-
-  /// What a host that ran ahead did before the step was counted takes none of its time.
-  void clip_before_origin() {
-    for (std::vector<FoundEdge>* edges : {&out_.launches, &out_.between}) {
-      for (FoundEdge& edge : *edges) {
-        if (!edge.after_begin) continue;
-        const std::int64_t begin = out_.tasks[edge.from].begin;
-        edge.after_begin = std::max<std::int64_t>(0, begin + *edge.after_begin - std::max(begin, timeline_.origin));
-      }
-    }
-    for (HostTask& task : out_.tasks) {
-      task.begin = std::max(task.begin, timeline_.origin);
-      task.end = std::max(task.end, task.begin);
-    }
-  }
-  const DeviceTrace& trace_;
-  const StepTimeline& timeline_;
-  std::unordered_map<std::int64_t, const SyncRecord*> sync_of_;
-  HostWork out_;
-};
-
 }  // namespace
 
 DeviceEdges recover_device_edges(const DeviceTrace& trace, const StepTimeline& timeline) {
   return EdgeSearch(trace, timeline).run();
-}
-
-HostWork recover_host_work(const DeviceTrace& trace, const StepTimeline& timeline) {
-  return HostSearch(trace, timeline).run();
 }
 
 }  // namespace weft::inspect

@@ -43,20 +43,24 @@ std::optional<KnownFormat> known_format(std::string_view head) {
   return std::nullopt;
 }
 
+std::string head_of_file(const std::filesystem::path& file, std::size_t most, std::string_view what) {
+  OpenedFile opened = open_text_file(file, what);
+  std::string head(most, '\0');
+  std::size_t count = 0;
+  while (count < head.size()) {
+    const std::size_t more = opened.source({head.data() + count, head.size() - count});
+    if (more == 0) break;
+    count += more;
+  }
+  head.resize(count);
+  return head;
+}
+
 std::optional<KnownFormat> known_format_of(const std::filesystem::path& file) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(file, none)) return std::nullopt;
   try {
-    OpenedFile opened = open_text_file(file, "the file");
-    std::string head(kLookedAt, '\0');
-    std::size_t count = 0;
-    while (count < head.size()) {
-      const std::size_t more = opened.source({head.data() + count, head.size() - count});
-      if (more == 0) break;
-      count += more;
-    }
-    head.resize(count);
-    return known_format(head);
+    return known_format(head_of_file(file, kLookedAt, "the file"));
   } catch (const UserError&) {
     return std::nullopt;  // whoever reads it tells why
   }

@@ -1,6 +1,7 @@
 // What a file is by its first bytes, so that a command that can't read it says so and names the command that can.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -23,9 +24,11 @@ enum class KnownFormat : std::uint8_t {
 /// "a JAX profile"
 std::string_view to_string(KnownFormat format);
 
+/// At most so many bytes from a file's begin, unpacked. `what` stands for the file in messages. Throws UserError.
+std::string head_of_file(const std::filesystem::path& file, std::size_t most, std::string_view what);
+
 /// By the head of a text; none if it is something else.
 std::optional<KnownFormat> known_format(std::string_view head);
-
 /// The same of a file, packed with gzip or not; none if it can't be read.
 std::optional<KnownFormat> known_format_of(const std::filesystem::path& file);
 

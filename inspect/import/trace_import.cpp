@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files/input_file.h"
 #include "inspect/formats/known_file.h"
 #include "inspect/import/rank_differences.h"
 
@@ -237,15 +236,7 @@ std::vector<std::string> trace_formats() {
 }
 
 std::string_view trace_format(const std::filesystem::path& file) {
-  OpenedFile opened = open_text_file(file, "the trace");
-  std::string head(kHeadBytes, '\0');
-  std::size_t count = 0;
-  while (count < head.size()) {
-    const std::size_t more = opened.source({head.data() + count, head.size() - count});
-    if (more == 0) break;
-    count += more;
-  }
-  head.resize(count);
+  const std::string head = head_of_file(file, kHeadBytes, "the trace");
   return (*std::ranges::find_if(kTraceReaders, [&](const TraceReader* reader) { return reader->reads(head); }))->name;
 }
 

@@ -244,12 +244,11 @@ class Edges(unittest.TestCase):
         self.assertGreater(len(pairs), 300)
         self.assertEqual(implied(module.graph, pairs), [])
         # An edge that nothing else implies: without it, the check fails.
-        names = [node.name for node in module.graph.nodes]
         from weft_torch.graph_file import accesses
 
         number = {node.name: at for at, node in enumerate(accesses(module.graph)[1])}
         missed = sum(bool(implied(module.graph, pairs, (number[a], number[b]))) for a, b in pairs[:40])
-        self.assertGreater(missed, 0, names[:1])
+        self.assertGreater(missed, 0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from . import _private as private
 from . import costs, graph_file, orders
 from .parallel import WAYS, equal_start, local, refuse_wrappers, shard
-from .step_graph import StepGraph
+from .step_graph import POLICIES, StepGraph
 from .trace import TracedStep, Way, add_update, loss_and_gradients, trace
 from .update_trace import Numbers, fakes_of, parameters_of, state_tensors, watch
 
@@ -75,7 +75,7 @@ class Step:
         """See StepGraph."""
         return self.graph().explain(policy, *flags)
 
-    def compare(self, policies=("serial", "program", "inductor", "lhs", "portfolio"), *flags) -> str:
+    def compare(self, policies=POLICIES, *flags) -> str:
         """See StepGraph."""
         return self.graph().compare(policies, *flags)
 

@@ -8,6 +8,8 @@ import torch
 
 from . import graph_file, orders
 
+POLICIES = ("serial", "program", "inductor", "lhs", "portfolio")  # that compare() shows
+
 
 @dataclass
 class StepGraph:
@@ -34,7 +36,7 @@ class StepGraph:
         """What the step is bound by, and what would help, under a policy (default: the step's own)."""
         return self.run("explain", "--policy", policy or self.policy, *flags)
 
-    def compare(self, policies=("serial", "program", "inductor", "lhs", "portfolio"), *flags) -> str:
+    def compare(self, policies=POLICIES, *flags) -> str:
         """A table of simulated steps, one for each policy, with the bound that no order beats."""
         return self.run("compare", *flags, "--policies", *policies)
 

@@ -27,10 +27,10 @@ constexpr bool communicates(OpenKind kind) {
 
 /// Where an edge is known from. From sure to doubtful:
 /// given: the file or a dependency record of the trace says so;  data: both access a storage of an execution trace, and
-/// one of them writes it;  synchronisation: a record of one stream that waits for another, or of the host that waits;
-/// stream: both tasks ran on one in-order queue, in this order;  one_operator: an operator of the CPU launched both, in
-/// this order;  launch: a task of the host launched it;  pairing: the order of launches on a thread of the CPU;  times:
-/// a guess from start and end.
+/// one of them writes it, or one is of an operator and the other of its node in the backward pass;  synchronisation: a
+/// record of one stream that waits for another, or of the host that waits;  stream: both tasks ran on one in-order
+/// queue, in this order;  one_operator: an operator of the CPU launched both, in this order;  launch: a task of the
+/// host launched it;  pairing: the order of launches on a thread of the CPU;  times: a guess from start and end.
 enum class EdgeSource : std::uint8_t { given, data, synchronisation, stream, one_operator, launch, pairing, times };
 
 std::string_view to_string(EdgeSource source);

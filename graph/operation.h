@@ -15,6 +15,7 @@
 #include "graph/operations/collectives.h"
 #include "graph/operations/elementwise.h"
 #include "graph/operations/embedding.h"
+#include "graph/operations/experts.h"
 #include "graph/operations/losses.h"
 #include "graph/operations/norms.h"
 #include "graph/operations/opaque.h"
@@ -36,7 +37,14 @@ struct JoinedLists<OperationList<First...>, OperationList<Second...>, Rest...>
 /// All operations: the families' lists.
 using OperationVariant = JoinedLists<ProductOperations, NormOperations, ColumnOperations, EmbeddingOperations,
                                      AttentionOperations, ElementwiseOperations, LossOperations, OptimizerOperations,
-                                     CollectiveOperations, OperationList<Opaque>>::Variant;
+                                     CollectiveOperations, ExpertOperations, OperationList<Opaque>>::Variant;
+
+template <class Op, class List>
+inline constexpr bool is_in_list = false;
+template <class Op, class... Ops>
+inline constexpr bool is_in_list<Op, OperationList<Ops...>> = (std::is_same_v<Op, Ops> || ...);
+template <class Op>
+inline constexpr bool is_of_experts = is_in_list<Op, ExpertOperations>;
 
 template <class Op, class Variant>
 inline constexpr bool is_alternative_of = false;

@@ -29,7 +29,8 @@ ModelPart part_of(const graph::Task& task) {
   if (has(name, ".loss.")) return ModelPart::loss;
   if (has(name, "norm")) return ModelPart::norms;
   if (has(name, ".bias.")) return ModelPart::biases;
-  for (const std::string_view layer : {".attn.qkv.", ".attn.out.", ".mlp.up.", ".mlp.down."}) {
+  for (const std::string_view layer :
+       {".attn.qkv.", ".attn.out.", ".mlp.up.", ".mlp.down.", ".mlp.router.", ".mlp.experts."}) {
     if (has(name, layer)) return ModelPart::linear;
   }
   if (has(name, ".attn.")) return ModelPart::attention;

@@ -11,7 +11,7 @@ namespace weft::ops {
 
 /// The part of the model that a collective serves.
 enum class ModelPart : std::uint8_t {
-  linear,     // the matrices of QKV, attention's output, MLP-up and MLP-down
+  linear,     // the matrices of QKV, attention's output, MLP-up and MLP-down, of experts and their router
   biases,     // biases of the same layers
   attention,  // gradients of key and value heads that ranks share
   norms,      // statistics and parameters

@@ -47,8 +47,19 @@ constexpr StoredNames with_norms(std::string_view norm1, std::string_view norm2)
   names.post2 = "post_feedforward_layernorm";
   return names;
 }
+constexpr StoredNames with_experts(std::string_view router, std::string_view experts,
+                                   std::array<std::string_view, 3> expert) {
+  StoredNames names = kLlamaNames;
+  names.router = router;
+  names.experts = experts;
+  names.expert = expert;
+  return names;
+}
 constexpr StoredNames kPhi3Names = together(), kOlmoNames = with_norms("", ""),
-                      kGemmaNames = with_norms("input_layernorm", "pre_feedforward_layernorm");
+                      kGemmaNames = with_norms("input_layernorm", "pre_feedforward_layernorm"),
+                      kMixtralNames =
+                          with_experts("block_sparse_moe.gate", "block_sparse_moe.experts", {"w1", "w3", "w2"}),
+                      kQwen3MoeNames = with_experts("mlp.gate", "mlp.experts", {"gate_proj", "up_proj", "down_proj"});
 
 constexpr std::string_view kLlamaKeys[] = {"rope-scaling",  "rope-attention-factor",
                                            "rope-truncate", "head-size",
@@ -73,6 +84,11 @@ constexpr std::string_view kGemmaKeys[] = {
 constexpr std::string_view kGemma3Keys[] = {
     "rope-scaling", "rope-attention-factor", "rope-truncate", "head-size",        "qkv-bias",       "out-bias",
     "window",       "window-from",           "full-layers",   "rope-local-theta", "attention-scale"};
+constexpr std::string_view kMixtralKeys[] = {
+    "rope-scaling", "rope-attention-factor", "rope-truncate", "head-size", "window", "experts", "experts-per-token"};
+constexpr std::string_view kQwen3MoeKeys[] = {
+    "rope-scaling", "rope-attention-factor", "rope-truncate", "head-size",         "qkv-bias",    "out-bias", "window",
+    "experts",      "experts-per-token",     "expert-ffn",    "normalise-experts", "dense-layers"};
 
 }  // namespace
 
@@ -91,6 +107,8 @@ std::span<const FamilyParts> all_families() {
       {Family::olmo3, "olmo3", rms, after, kColumns, swiglu, false, false, &kOlmoNames, kOlmo3Keys},
       {Family::gemma, "gemma", rms_of_one_plus, before, kNoNorm, geglu, false, true, &kLlamaNames, kGemmaKeys},
       {Family::gemma3, "gemma3", rms_of_one_plus, around, kHeads, geglu, false, true, &kGemmaNames, kGemma3Keys},
+      {Family::mixtral, "mixtral", rms, before, kNoNorm, swiglu, false, false, &kMixtralNames, kMixtralKeys},
+      {Family::qwen3_moe, "qwen3_moe", rms, before, kHeads, swiglu, false, false, &kQwen3MoeNames, kQwen3MoeKeys},
   };
   return kRows;
 }

@@ -8,7 +8,19 @@
 
 namespace weft::ops {
 
-enum class Family : std::uint8_t { gpt2, llama, phi3, smollm3, granite, olmo2, olmo3, gemma, gemma3 };
+enum class Family : std::uint8_t {
+  gpt2,
+  llama,
+  phi3,
+  smollm3,
+  granite,
+  olmo2,
+  olmo3,
+  gemma,
+  gemma3,
+  mixtral,
+  qwen3_moe
+};
 
 std::string_view to_string(Family family);
 
@@ -32,6 +44,9 @@ struct StoredNames {
   std::array<std::string_view, 3> qkv;          // one name: stored together
   std::array<std::string_view, 2> up;           // one name: stored together, or an MLP without a gate
   std::string_view out, down;
+  // Of layers with experts: the router; below "<experts>.<number>.", each expert's gate, up and down.
+  std::string_view router = {}, experts = {};
+  std::array<std::string_view, 3> expert = {};
   bool transposed = false;  // matrices are stored [in, out]
 };
 

@@ -10,6 +10,8 @@ namespace weft::ops {
 
 /// The most layers that a model may have.
 inline constexpr std::int64_t kMostLayers = 10'000;
+/// The most experts of a layer.
+inline constexpr std::int64_t kMostExperts = 4096;
 
 class LayerSet {
  public:

@@ -130,6 +130,12 @@ void validate_lora(const ModelConfig& model) {
   if (lora.on.none()) {
     throw UserError("lora on no layer", "qkv, out, mlp or several of them", "set on=qkv+out+mlp");
   }
+  if (model.experts > 0 && (lora.on & kLoraMlp).any()) {
+    const LoraModules attention = lora.on & ~kLoraMlp;
+    throw UserError(fmt::format("lora on={} in a model with experts", to_string(lora.on)),
+                    "adapters of attention alone: qkv, out or several of its modules",
+                    fmt::format("write on={}", to_string(attention.any() ? attention : kLoraQkv | kLoraOut)));
+  }
   ModelConfig base = model;
   base.lora = {};
   base.layers = 1;

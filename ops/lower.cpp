@@ -9,6 +9,7 @@
 
 #include "ops/attention.h"
 #include "ops/collectives.h"
+#include "ops/experts.h"
 #include "ops/layers.h"
 #include "ops/linear.h"
 #include "ops/lowering.h"
@@ -45,6 +46,15 @@ Value mlp_linear(Lowering& low, Value x, const char* scope_name, const std::stri
   const Cut cut = between_products(low);
   return linear(low, x, weight, bias_of(low, low.model().has_mlp_bias(), parameter), {{weight.shard->rows, cut}}, cut)
       .front();
+}
+
+Value mlp(Lowering& low, Value x, const std::string& parameters) {
+  Value columns = mlp_linear(low, x, "up", parameters + "up");
+  {
+    auto scope = low.enter("act");
+    columns = activation(low, columns);
+  }
+  return mlp_linear(low, columns, "down", parameters + "down");
 }
 
 Value named_norm(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
@@ -88,12 +98,7 @@ Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t 
   }
   const Value to_mlp = branch_input(low, x, "norm2", name + "norm2");
   auto scope = low.enter("mlp");
-  branch = mlp_linear(low, to_mlp, "up", name + "mlp.up");
-  {
-    auto activation_scope = low.enter("act");
-    branch = activation(low, branch);
-  }
-  branch = mlp_linear(low, branch, "down", name + "mlp.down");
+  branch = low.model().has_experts(layer) ? experts(low, to_mlp, layer) : mlp(low, to_mlp, name + "mlp.");
   branch = branch_output(low, branch, "post_norm2", name + "post_norm2");
   return add_residual(low, x, branch, site(options, 2 * layer + 2));
 }
@@ -157,6 +162,7 @@ void send_output(Lowering& low, std::int64_t stage, const Value& output) {
 /// nothing is returned without the last stage.
 ///
 ///   x += post_norm1(attn.out(attention(qkv(norm1(x))))); x += post_norm2(mlp.down(activation(mlp.up(norm2(x)))))
+///   with experts in place of the MLP in some layers (ops/experts.h)
 ///
 /// The family's row (ops/family.h) says which of the four norms there are, and what each part computes. Logits are
 /// linear in the last norm's result, so that it is divided by their divisor, which is fewer numbers.

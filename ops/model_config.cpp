@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "base/error.h"
@@ -65,8 +66,14 @@ ModelConfig llama(std::string name, const LlamaSizes& sizes) {
   return model;
 }
 
+ModelConfig with_experts(ModelConfig model, std::int64_t experts) {
+  model.family = Family::mixtral;
+  model.experts = experts;
+  return model;
+}
+
 // Sizes from the tables of GPT-2 (Radford et al. 2019), AxoNN's benchmark (320 and 640 billion: as reported elsewhere)
-// and the config.json files of the Llama releases. The byte-level models are ours.
+// and the config.json files of the Llama and Mixtral releases. The byte-level models are ours.
 const std::vector<ModelConfig>& table() {
   static const std::vector<ModelConfig> models = {
       byte_gpt2("tiny", 4, 8, 256, 128),
@@ -94,6 +101,8 @@ const std::vector<ModelConfig>& table() {
       llama("llama-8b", {32, 32, 8, 4096, 14336, 128256, 131072, false, 5e5F, 8.0F}),
       llama("llama-70b", {80, 64, 8, 8192, 28672, 128256, 131072, false, 5e5F, 8.0F}),
       llama("llama-405b", {126, 128, 8, 16384, 53248, 128256, 131072, false, 5e5F, 8.0F}),
+      with_experts(llama("moe-tiny", {4, 8, 2, 256, 352, 257, 128, false, 1e4F, 1.0F}), 8),
+      with_experts(llama("mixtral-8x7b", {32, 32, 8, 4096, 14336, 32000, 32768, false, 1e6F, 1.0F}), 8),
   };
   return models;
 }
@@ -145,6 +154,19 @@ void validate_combinations(const ModelConfig& model) {
   if (only_qwen2 && model.mlp_bias) refuse_pair("qkv-bias (without out-bias)", "mlp-bias");
 }
 
+// Families with experts have no other form; a model has at least one layer with them.
+void validate_experts(const ModelConfig& model) {
+  if (!model.parts().has_key("experts")) return;  // and so no other key of experts
+  require_size(model.experts, "experts", kMostExperts);
+  require_size(model.experts_per_token, "experts-per-token", model.experts);
+  if (model.expert_ffn != 0) require_size(model.expert_ffn, "expert-ffn", 100'000'000);
+  const auto layers = std::views::iota(std::int64_t{0}, model.layers);
+  if (std::ranges::none_of(layers, [&](std::int64_t layer) { return model.has_experts(layer); })) {
+    throw UserError(fmt::format("model.dense-layers = {} of {} layers", to_string(model.dense_layers), model.layers),
+                    "a layer with experts", "leave some layers out of model.dense-layers, or choose another family");
+  }
+}
+
 // The members that only some families have. No file of Hugging Face could describe other combinations.
 void validate_additions(const ModelConfig& model) {
   constexpr std::int64_t kMostColumns = 1'000'000;
@@ -181,6 +203,7 @@ void validate_additions(const ModelConfig& model) {
         "1: files of this family have no scaled frequencies of the kinds implemented",
         "leave model.rope-scaling-factor out, or set model.family=llama");
   }
+  validate_experts(model);
   validate_combinations(model);
 }
 
@@ -234,6 +257,7 @@ class LayerParameters {
       : model_(model),
         names_(*model.parts().stored),
         list_(list),
+        layer_(layer),
         ours_(fmt::format("L{}.", layer)),
         stored_(fmt::format("{}.{}.", names_.layers, layer)) {}
 
@@ -250,12 +274,32 @@ class LayerParameters {
     linear<1>("attn.out", {names_.out}, {h}, q, residual_std, model_.has_out_bias());
     norm("post_norm1", names_.post1);
     norm("norm2", names_.norm2);
-    linear<2>("mlp.up", names_.up, {f, model_.parts().gated() ? f : 0}, h, model_.init_std, model_.has_mlp_bias());
-    linear<1>("mlp.down", {names_.down}, {h}, f, residual_std, model_.has_mlp_bias());
+    if (model_.has_experts(layer_)) {
+      experts(residual_std);
+    } else {
+      linear<2>("mlp.up", names_.up, {f, model_.parts().gated() ? f : 0}, h, model_.init_std, model_.has_mlp_bias());
+      linear<1>("mlp.down", {names_.down}, {h}, f, residual_std, model_.has_mlp_bias());
+    }
     norm("post_norm2", names_.post2);
   }
 
  private:
+  // Files hold each expert's matrices apart.
+  void experts(float residual_std) {
+    const std::int64_t h = model_.hidden, f = model_.expert_cols(), count = model_.experts;
+    linear<1>("mlp.router", {names_.router}, {count}, h, model_.init_std, false);
+    std::vector<StoredTensor> up, down;
+    for (std::int64_t expert = 0; expert < count; ++expert) {
+      const auto file = [&](std::size_t part) {
+        return fmt::format("{}{}.{}.{}.weight", stored_, names_.experts, expert, names_.expert.at(part));
+      };
+      up.push_back({file(0), 2 * expert * f, f, false});
+      up.push_back({file(1), (2 * expert + 1) * f, f, false});
+      down.push_back({file(2), expert * h, h, false});
+    }
+    list_.matrix(ours_ + "mlp.experts.up.weight", count * 2 * f, h, model_.init_std, std::move(up));
+    list_.matrix(ours_ + "mlp.experts.down.weight", count * h, f, residual_std, std::move(down));
+  }
   template <std::size_t kNames>
   void linear(const char* name, const std::array<std::string_view, kNames>& files,
               const std::array<std::int64_t, kNames>& rows, std::int64_t in, float std, bool bias) {
@@ -273,6 +317,7 @@ class LayerParameters {
   const ModelConfig& model_;
   const StoredNames& names_;
   ParameterList& list_;
+  std::int64_t layer_;
   std::string ours_, stored_;
 };
 
@@ -316,7 +361,12 @@ std::span<const Addition> additions() {
                                             {"attention-scale", &M::attention_scale},
                                             {"embedding-factor", &M::embedding_factor},
                                             {"residual-factor", &M::residual_factor},
-                                            {"logits-divisor", &M::logits_divisor}};
+                                            {"logits-divisor", &M::logits_divisor},
+                                            {"experts", &M::experts},
+                                            {"experts-per-token", &M::experts_per_token},
+                                            {"expert-ffn", &M::expert_ffn},
+                                            {"normalise-experts", &M::normalise_experts},
+                                            {"dense-layers", &M::dense_layers}};
   return kAdditions;
 }
 
@@ -330,6 +380,14 @@ void Addition::drop(ModelConfig& model) const {
 
 std::int64_t ModelConfig::parameters() const {
   return elements_of(*this, false);
+}
+
+std::int64_t ModelConfig::active_parameters() const {
+  std::int64_t idle = 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    if (has_experts(layer)) idle += (experts - experts_per_token) * 3 * hidden * expert_cols();
+  }
+  return parameters() - idle;
 }
 
 std::int64_t ModelConfig::adapter_parameters() const {
@@ -431,6 +489,11 @@ void validate(const ModelConfig& model) {
                                 model.rope_high_freq_factor, model.rope_low_freq_factor),
                     "a high factor above the low one", "swap them, or leave both out");
   }
+}
+
+double share_of_tokens(const ModelConfig& model, const ParameterSpec& spec) {
+  const bool chosen = spec.name.find(".mlp.experts.") != std::string::npos;
+  return chosen ? graph::as_double(model.experts_per_token) / graph::as_double(model.experts) : 1;
 }
 
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model) {

@@ -51,6 +51,11 @@ struct ModelConfig {
   float attention_scale = 0.0F;   // factor of attention's scores; 0: 1/√head_dim
   float embedding_factor = 1.0F, residual_factor = 1.0F;  // of embeddings, and of what a branch adds
   float logits_divisor = 1.0F;
+  // Experts, of which a router chooses some for each token, in place of an MLP.
+  std::int64_t experts = 0, experts_per_token = 2;
+  std::int64_t expert_ffn = 0;    // width of an expert; 0: ffn, the width of an MLP
+  bool normalise_experts = true;  // the weights of a token's experts add up to 1
+  LayerSet dense_layers;          // with an MLP in a model with experts
   LoraConfig lora;
 
   std::int64_t head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
@@ -61,6 +66,8 @@ struct ModelConfig {
   std::int64_t window_of(std::int64_t layer) const {
     return layer >= window_from && !full_layers.contains(layer) ? window : 0;
   }
+  bool has_experts(std::int64_t layer) const { return experts > 0 && !dense_layers.contains(layer); }
+  std::int64_t expert_cols() const { return expert_ffn > 0 ? expert_ffn : ffn; }
   const FamilyParts& parts() const { return parts_of(family); }
   bool has_qkv_bias() const { return parts().centered() || qkv_bias; }
   bool has_out_bias() const { return parts().centered() || out_bias; }
@@ -73,6 +80,8 @@ struct ModelConfig {
   float rotary_factor() const;
   /// Number of stored parameters without adapters; a tied head counts once.
   std::int64_t parameters() const;
+  /// Those that a token computes with: of experts the ones that it takes.
+  std::int64_t active_parameters() const;
   /// Number of the adapters' parameters.
   std::int64_t adapter_parameters() const;
 };
@@ -137,6 +146,9 @@ struct ParameterSpec {
   std::optional<AdapterPart> adapter = {};
 };
 
+/// The share of tokens that a matrix multiplies: of an expert's, those whose router chose it, on average.
+double share_of_tokens(const ModelConfig& model, const ParameterSpec& spec);
+
 /// How the names of an adapter's matrices end in files. In Weft they have the name of the layer's with another ending:
 /// "L3.attn.qkv.weight", "L3.attn.qkv.lora_A.weight", and "lora_A2" of the matrix's second adapter.
 inline constexpr const char* kLoraA = ".lora_A.weight";
@@ -149,8 +161,10 @@ bool is_adapter(const ParameterSpec& spec);
 const std::string& adapted_weight(const ParameterSpec& adapter);
 
 /// The parameters in the order of the forward pass. Packed ones (QKV; gate and up) name the tensors that store them, as
-/// the family's row has them. Adapters follow after all others, which are frozen then. Each tensor that stores rows of
-/// an adapted matrix has an adapter of its own, as PEFT has it (see add_adapters()).
+/// the family's row has them. Experts are stacked: "L3.mlp.experts.up.weight" [experts·2·ffn, hidden] has each expert's
+/// gate and up in turn, "L3.mlp.experts.down.weight" [experts·hidden, ffn] their matrices down, and
+/// "L3.mlp.router.weight" is [experts, hidden]. Adapters follow after all others, which are frozen then. Each tensor
+/// that stores rows of an adapted matrix has an adapter of its own, as PEFT has it (see add_adapters()).
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model);
 
 }  // namespace weft::ops

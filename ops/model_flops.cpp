@@ -37,7 +37,8 @@ double train_flops_per_token(const ModelConfig& model, std::int64_t seq_len) {
         is_adapter(spec) && spec.adapter->side == AdapterSide::a && adapted_weight(spec) == first_adapted;
     const bool input_gradient = !first_a && (differentiated || spec.name == "wte.weight");
     const int products = 1 + (input_gradient ? 1 : 0) + (spec.frozen ? 0 : 1);
-    flops += products * kProduct * graph::as_double(spec.rows) * graph::as_double(spec.cols);
+    flops +=
+        products * kProduct * graph::as_double(spec.rows) * graph::as_double(spec.cols) * share_of_tokens(model, spec);
     differentiated = differentiated || spec.name == first_adapted;
   }
   // The first layer's attention has a gradient if its queries, keys or values are trained.

@@ -22,6 +22,7 @@ inline constexpr std::string_view kMfuHelp =
 ///   a matrix [out, in] of a layer, or the head: 2·out·in each for the output, the gradient of the input and that of
 ///   the
 ///     matrix. A tied embedding counts as the head that it is, an input table not at all: its rows are looked up.
+///   experts: their matrices count for the tokens that choose them, experts_per_token of all experts.
 ///   attention: 12·query_cols for each key that a query sees, its own position among them, and at most a window of
 ///   them.
 ///     The backward pass counts twice the forward pass; scores that a kernel computes again are recomputation.

@@ -96,8 +96,8 @@ ReducedGradient reduce_everywhere(Lowering& low, const StepConfig& step, Paramet
 }
 
 // The axis over which an adapter's gradient is summed beside z and data: the one that cuts W and not this matrix. Of A
-// the ranks have the products with their own outputs' gradients, of B those with their own inputs. None for parameters
-// of the model itself.
+// the ranks have the products with their own outputs' gradients, of B those with their own inputs. A router is as A:
+// ranks of y have the gradients of their own columns of the experts. None for other parameters of the model itself.
 std::optional<graph::Axis> adapter_sum(Sharding sharding) {
   switch (sharding) {
     case Sharding::lora_a:
@@ -197,12 +197,12 @@ void GradientReducer::complete(Parameter& parameter, std::int64_t micro_batch) {
     add(reduce(low_, step_, parameter));
     return;
   }
-  // The same matrix of the layer above had the time of a layer's backward pass for its scatter; the head, the layer
-  // above all others, has as much.
+  // The same matrix of a layer above, whose buffer this one takes, had the time of a layer's backward pass for its
+  // scatter; the head, the layer above all others, has as much.
   const LayerName at = layer_name(name);
   const auto has_had_time = [&](const PutOff& other) {
     const LayerName from = layer_name(other.parameter->spec->name);
-    return from.layer < 0 ? at.layer + 2 <= low_.model().layers : from.layer == at.layer + 1 && from.rest == at.rest;
+    return from.layer < 0 ? at.layer + 2 <= low_.model().layers : from.layer > at.layer && from.rest == at.rest;
   };
   if (at.layer >= 0) emit_put_off(has_had_time);
   scatter(parameter, micro_batch);

@@ -32,7 +32,8 @@ struct StageCosts {
 StageCosts costs_of(const ModelConfig& model, std::int64_t seq_len) {
   double layers = 0;
   for (const ParameterSpec& spec : model_parameters(model)) {
-    if (layer_of(spec.name) >= 0 && spec.matrix) layers += 2 * graph::as_double(spec.rows * spec.cols);
+    if (layer_of(spec.name) < 0 || !spec.matrix) continue;
+    layers += 2 * graph::as_double(spec.rows * spec.cols) * share_of_tokens(model, spec);
   }
   const double attention = 2 * graph::as_double(model.query_cols() * seq_len);
   return {layers / graph::as_double(model.layers) + attention, 2 * graph::as_double(model.hidden * model.vocab)};

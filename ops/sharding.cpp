@@ -47,9 +47,32 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
   return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return name.ends_with(end); });
 }
 
+constexpr std::string_view kExpertsUp = "mlp.experts.up.weight", kExpertsDown = "mlp.experts.down.weight";
+
+// The rows of an expert's gate and up in a y block, expert by expert.
+std::vector<RowRange> rows_of_experts_up(const ModelConfig& model, const graph::Grid& grid, std::int64_t y) {
+  const RowRange own = part(model.expert_cols(), grid.y, y);
+  std::vector<RowRange> rows;
+  for (std::int64_t half = 0; half < 2 * model.experts; ++half) {
+    rows.push_back({half * model.expert_cols() + own.begin, half * model.expert_cols() + own.end});
+  }
+  return rows;
+}
+
+// The rows of each expert's matrix down in an x block.
+std::vector<RowRange> rows_of_experts_down(const ModelConfig& model, const graph::Grid& grid, std::int64_t x) {
+  const RowRange own = part(model.hidden, grid.x, x);
+  std::vector<RowRange> rows;
+  for (std::int64_t expert = 0; expert < model.experts; ++expert) {
+    rows.push_back({expert * model.hidden + own.begin, expert * model.hidden + own.end});
+  }
+  return rows;
+}
+
 // Whether a matrix belongs to a transposed layer.
 bool is_transposed(std::string_view name) {
-  return name.find("attn.out.") != std::string_view::npos || name.find("mlp.down.") != std::string_view::npos;
+  return name.find("attn.out.") != std::string_view::npos || name.find("mlp.down.") != std::string_view::npos ||
+         name.ends_with(kExpertsDown);
 }
 
 // Of these rows of a matrix those that its adapter's B has, as B counts them. A range lies in one stored tensor, or in
@@ -76,6 +99,7 @@ std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec&
     if (model.parts().gated()) rows.push_back({model.ffn + rows[0].begin, model.ffn + rows[0].end});
     return rows;
   }
+  if (name.ends_with(kExpertsUp)) return rows_of_experts_up(model, grid, y);
   const std::int64_t vocab = local_vocab(model, grid);
   return {{y * vocab, (y + 1) * vocab}};
 }
@@ -122,7 +146,11 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& gri
   if (model.hidden % grid.x != 0) return Misfit{graph::Axis::x, sized("hidden", model.hidden)};
   if (model.heads % grid.y != 0) return Misfit{graph::Axis::y, sized("heads", model.heads)};
   if (model.kv_heads % grid.y != 0) return Misfit{graph::Axis::y, sized("kv-heads", model.kv_heads)};
-  if (model.ffn % grid.y != 0) return Misfit{graph::Axis::y, sized("ffn", model.ffn)};
+  const bool dense = model.experts == 0 || !model.dense_layers.below(model.layers).empty();
+  if (dense && model.ffn % grid.y != 0) return Misfit{graph::Axis::y, sized("ffn", model.ffn)};
+  if (model.experts > 0 && model.expert_cols() % grid.y != 0) {
+    return Misfit{graph::Axis::y, sized(model.expert_ffn > 0 ? "expert-ffn" : "ffn", model.expert_cols())};
+  }
   const std::int64_t heads = model.heads / grid.y, kv_heads = model.kv_heads / grid.y;
   if (heads % grid.x != 0) {
     return Misfit{graph::Axis::x,
@@ -202,6 +230,7 @@ Piece piece_of(const ModelConfig& model, const ParameterSpec& spec, Sharding sha
   const Cuts cuts = cuts_of(sharding);
   Piece piece{total_rows, total_cols, {{0, total_rows}}, {0, total_cols}};
   if (cuts.rows == graph::Axis::x) piece.rows = {part(total_rows, grid.x, at.x)};
+  if (spec.name.ends_with(kExpertsDown)) piece.rows = rows_of_experts_down(model, grid, at.x);
   if (cuts.rows == graph::Axis::y) piece.rows = normal_rows(model, spec, grid, at.y);
   if (cuts.rows == graph::Axis::y && spec.adapter) piece.rows = rows_of_b(spec, piece.rows);
   if (cuts.cols) piece.cols = part(total_cols, grid.on(*cuts.cols), at.on(*cuts.cols));
@@ -222,6 +251,7 @@ Sharding sharding_of(const ParameterSpec& spec) {
   if (spec.adapter && spec.adapter->side == AdapterSide::a)
     return is_transposed(name) ? Sharding::lora_a_transposed : Sharding::lora_a;
   if (spec.adapter) return is_transposed(name) ? Sharding::lora_b_transposed : Sharding::lora_b;
+  if (name.ends_with("mlp.router.weight")) return Sharding::lora_a;
   if (spec.matrix) return is_transposed(name) ? Sharding::transposed : Sharding::normal;
   if (ends_with_any(name, {"attn.q_norm.weight", "attn.k_norm.weight"})) return Sharding::everywhere;
   return ends_with_any(name, {"attn.qkv.bias", "mlp.up.bias"}) ? Sharding::over_y : Sharding::over_x;

@@ -19,7 +19,7 @@ enum class Sharding : std::uint8_t {
   over_y,      // a vector beside a normal layer's output: its bias
   everywhere,  // a vector that every rank holds whole and uses for its own heads: norms of Q and K
   // Adapters, which are cut as W is along the side that they share with it, and not at all along their rank.
-  lora_a,             // [rank, in/X]: A of a normal layer
+  lora_a,             // [rank, in/X]: A of a normal layer; and a router, [experts, in/X], which is as small
   lora_a_transposed,  // [rank, in/Y]: A of a transposed layer
   lora_b,             // [out/Y, rank]: B of a normal layer
   lora_b_transposed,  // [out/X, rank]: B of a transposed layer

@@ -14,6 +14,7 @@
 #include "base/text/escape.h"
 #include "base/text/text_table.h"
 #include "base/units.h"
+#include "inspect/report/report_tables.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "study/columns.h"
@@ -24,6 +25,10 @@ namespace {
 
 std::string ms(double ns) {
   return fmt::format("{:.2f}", ns * 1e-6);
+}
+
+std::string step_ms(double ns) {
+  return inspect::step_ms_text(ns * 1e-6);
 }
 
 std::string percent(double share) {
@@ -105,7 +110,7 @@ TextTable policies_table(const Comparison& comparison) {
     std::vector<std::string>& row = table.rows.emplace_back();
     const double bound = bound_of(comparison, r);
     row = {r.policy.name + (rewrites_graph(comparison, each) ? " *" : ""),
-           ms(r.step_ns()),
+           step_ms(r.step_ns()),
            serial_ns ? fmt::format("{:.3f}", *serial_ns / r.step_ns()) : "-",
            percent(r.gap()),
            hidden_text(r.step_ns(), serial_ns, bound),
@@ -151,7 +156,7 @@ std::string bounds_text(const Comparison& comparison) {
   if (b.best() <= 0) return "";
   std::string text =
       fmt::format("No order can take less than {} ms ({}); computing alone takes {} ms, communicating alone {} ms.\n",
-                  ms(b.best()), study::bounds_text(b, ms), ms(comparison.problem.alone.compute_ns),
+                  step_ms(b.best()), study::bounds_text(b, step_ms), ms(comparison.problem.alone.compute_ns),
                   ms(comparison.problem.alone.communication_ns));
   bool marked = false;
   for (const PolicyStep& step : comparison.steps) {

@@ -225,28 +225,32 @@ class MeasuredComparison {
     make_benchmarks();
     const bool stages = steps_[benchmarks_.front().steps.front()].problem.classes.size() > 1;
     std::optional<train::StageComputations> stage;
-    train::SerialSamples samples(world_);
+    std::vector<train::SerialSamples> samples(benchmarks_.size(), train::SerialSamples(world_));
     if (measures_costs_ && stages) stage.emplace(world_, run_);
     const int rounds = options_.measured_rounds;
     for (int round = -1; round < rounds; ++round) {  // the first one warms up
       line_.tell({fmt::format("round {} of {}", round + 1, rounds), round + 1, rounds});
       if (stage) {
-        round < 0 ? stage->run() : samples.run(*stage);
-      } else if (measures_costs_) {
-        Benchmark& with_serial = benchmarks_.front();
-        const std::size_t serial = with_serial.steps.size();
-        round < 0 ? with_serial.program->run(serial) : samples.run(*with_serial.program, serial);
+        round < 0 ? stage->run() : samples.front().run(*stage);
       }
-      for (Benchmark& each : benchmarks_) run_once(each, round >= 0);
+      for (std::size_t i = 0; i < benchmarks_.size(); ++i) {
+        if (measures_costs_ && !stage) {
+          const std::size_t serial = benchmarks_[i].steps.size();
+          round < 0 ? benchmarks_[i].program->run(serial) : samples[i].run(*benchmarks_[i].program, serial);
+        }
+        run_once(benchmarks_[i], round >= 0);
+      }
     }
     if (!measures_costs_) return;
     // A machine's speed drifts by more than simulations err: policies are planned with the profile, and judged by costs
     // that were measured in the same minutes as they.
     cost::Profile judging = *profile_;
     if (stage) {
-      samples.write(stage->plan(), judging);
+      samples.front().write(stage->plan(), judging);
     } else {
-      samples.write(benchmarks_.front().program->plan(benchmarks_.front().steps.size()), judging);
+      // The first graph's serial step comes last: its times of what graphs share, and its factor, count.
+      for (std::size_t i = benchmarks_.size(); i-- > 0;)
+        samples[i].write(benchmarks_[i].program->plan(benchmarks_[i].steps.size()), judging);
     }
     profile_ = std::make_shared<const cost::Profile>(std::move(judging));
     for (study::PolicyStep& step : steps_) {
@@ -271,7 +275,8 @@ class MeasuredComparison {
     std::unique_ptr<train::PolicyBenchmark> program;
   };
 
-  /// The program of a single class has policy `serial` after the others where costs are measured.
+  /// A program of a single class has policy `serial` after the others where costs are measured: a rewrite makes
+  /// collectives that other graphs don't have.
   void make_benchmarks() {
     std::map<std::string, std::vector<std::size_t>> by_graphs;
     for (std::size_t i = 0; i < steps_.size(); ++i) {

@@ -31,15 +31,36 @@
 namespace weft::tools {
 namespace {
 
+constexpr double kLeastSlow = 0.01, kMostSlow = 1000;
+
+struct SlowRank {
+  std::optional<std::int64_t> rank = {};  // the first one
+  double factor = 1;                      // on its computations
+};
+
 struct SimulateOptions : StepSource {
   int steps = 1;
-  double noise = 0, slow_rank = 1;
+  double noise = 0;
+  SlowRank slow_rank;
   std::string trace, svg;
   bool json = false;
 };
 
 // A rank more is a row more of every picture.
 constexpr std::int64_t kTracedRanks = 8;
+
+SlowRank parse_slow_rank(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const bool named = equals != std::string::npos;
+  SlowRank slow;
+  if (named) slow.rank = number_in<std::int64_t>(text.substr(0, equals));
+  slow.factor = number_in<double>(std::string_view(text).substr(named ? equals + 1 : 0)).value_or(0);
+  const bool good = (!named || slow.rank.value_or(-1) >= 0) && slow.factor >= kLeastSlow && slow.factor <= kMostSlow;
+  if (good) return slow;
+  throw UserError(fmt::format("--slow-rank {}", text),
+                  fmt::format("a factor from {} to {}, or a rank and a factor", kLeastSlow, kMostSlow),
+                  "--slow-rank 1.5, or --slow-rank 3=1.5");
+}
 
 /// Of the ranks; a graph file has none.
 std::optional<graph::Grid> grid_of(const study::PolicyStep& step) {
@@ -265,7 +286,8 @@ int run(const SimulateOptions& options) {
   simulate::SimulationOptions& simulation = step.problem.simulation;
   simulation.steps = options.steps;
   simulation.noise = options.noise;
-  simulation.slow_rank = options.slow_rank;
+  simulation.slow_rank = options.slow_rank.factor;
+  if (const auto rank = options.slow_rank.rank) simulation.slowed = step.run ? *rank : reader.open()->place_of(*rank);
   simulation.seed = step.run ? step.run->config.seed : step.problem.options.seed;
   if (step.run) simulation.traced_ranks = kTracedRanks;
   plan_step(step);
@@ -287,8 +309,11 @@ Command describe_simulate() {
   command.add(
       number_option("--simulated-steps", &options->steps, "steps to simulate; the last one is reported", 1, 1000));
   command.add(noise_option(options->noise));
-  command.add(number_option("--slow-rank", &options->slow_rank,
-                            "what if rank 0 computed so many times as long? All ranks are simulated", 0.01, 1000));
+  command.add({.names = "--slow-rank",
+               .target = [options](const std::string& value) { options->slow_rank = parse_slow_rank(value); },
+               .value = "[RANK=]X",
+               .help = "what if a rank, by default the first, computed X times as long? All ranks are simulated",
+               .default_text = "1"});
   command.add(scale_option(options->scales));
   command.add(
       output_option(options->trace, "FILE.json[.gz]", "write a Chrome trace, for Perfetto; packed if it ends in .gz"));
@@ -301,7 +326,7 @@ Command describe_simulate() {
                        "--recompute block --global-batch 8192 --micro-batch 1 -o step.json"},
                       {"weft simulate --model gpt2-124m --grid pipe=4 --global-batch 32 --policy zb-h1 --svg step.svg",
                        "a pipeline: each rank's bubbles, as papers draw them"},
-                      {"weft simulate run.toml --machine my-cluster.toml --slow-rank 1.3 --json"}};
+                      {"weft simulate run.toml --machine my-cluster.toml --slow-rank 1=1.3 --json"}};
   command.run = [options, config] { return config.on_step(*options, [&] { return run(*options); }); };
   return command;
 }

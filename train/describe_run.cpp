@@ -151,9 +151,13 @@ JsonArray communication_json(const graph::Graph& graph) {
 
 std::string model_text(const RunConfig& config) {
   const ops::ModelConfig& m = config.model;
-  return fmt::format("{} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}", m.name,
-                     ops::to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
-                     human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
+  const auto count = [](std::int64_t parameters) { return human_count(static_cast<double>(parameters)); };
+  const std::string experts =
+      m.experts > 0 ? fmt::format("{} experts ({} a token), ", m.experts, m.experts_per_token) : "";
+  const std::string active = m.experts > 0 ? fmt::format(" ({} active)", count(m.active_parameters())) : "";
+  return fmt::format("{} ({}): {} layers, hidden {}, {} heads, {}vocabulary {}, {} parameters{}, {}", m.name,
+                     ops::to_string(m.family), m.layers, m.hidden, m.heads, experts, m.vocab, count(m.parameters()),
+                     active, to_string(config.dtype));
 }
 
 std::string trained_parameters(const ops::ModelConfig& model) {
@@ -344,6 +348,7 @@ std::string describe_run_json(const TrainingSetup& run) {
   memory["checkpoint_snapshot"] = checkpoint_snapshot_bytes(run);
   memory["total"] = memory_in_all(run);
   return JsonObject()
+      .add("active_parameters", config.model.active_parameters())
       .add("bf16_products", bf16_products)
       .add("communication", communication_json(*program.plan("train").graph))
       .add("communicator", run.devices.communicator)

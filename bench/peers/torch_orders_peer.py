@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times one step of PyTorch in several orders, in turns, on two hosts of tools/netlab; rank 0 prints one JSON line.
 
-The same transformer trains as captured by weft_torch with sharded parameters, in the captured order and in orders
-of Weft's policies, and eagerly by DistributedDataParallel and by fully_shard (FSDP2). A round gives each one a warm-up
+The same transformer trains as captured by weft_torch, in the captured order and in all that weft_torch tries, and eagerly
+by DistributedDataParallel with several sizes of buckets and by fully_shard (FSDP2). A round gives each one a warm-up
 step and a few timed ones; its figure is the median of the timed ones, of the slower rank.
 
   tools/netlab --pin 1gbit 2 -- .venv/bin/python bench/peers/torch_orders_peer.py --rounds 9
@@ -71,25 +71,29 @@ def eager(model):
 
 
 def fully_sharded(model):
+    """Layer by layer, the next one gathered ahead, without waiting for a gather where it begins: gloo has no streams."""
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    for layer in zip(model.qkv, model.out, model.up, model.down):
-        for module in layer:
-            fully_shard(module, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    layers = list(zip(model.qkv, model.out, model.up, model.down))
+    for layer in layers:
+        fully_shard(list(layer), mesh=mesh, reshard_after_forward=False)
+    fully_shard(model, mesh=mesh, reshard_after_forward=False)
+    first = [layer[0] for layer in layers]
+    for module, ahead in zip([model, *first], first):
+        module.set_modules_to_forward_prefetch([ahead])
+    for module in (model, *first):
+        module._set_unshard_async_op(True)
     return model
 
 
 def contestants(options):
-    """By name: a function that does a step on a batch; and simulated milliseconds of the captured step's orders."""
+    """By name: a function that does a step on a batch; and a report on what was simulated and chosen."""
     import torch
-    import torch.distributed as dist
     import weft_torch
     from torch.nn.parallel import DistributedDataParallel
-    from weft_torch import orders
 
     model = make_model(options)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -98,47 +102,42 @@ def contestants(options):
         optimizer,
         loss_of,
         parallel=options.parallel,
-        policy="portfolio",
+        policy=tuple(options.policies),
         weft=str(options.weft),
     )
     ids = torch.zeros(options.batch, options.seq, dtype=torch.int64)
+    begin = time.perf_counter()
     for _ in range(2):
         step(ids)
-    captured = step._current()
-    graph = captured.traced.module.graph
-    modules = dict(captured.modules)
-    simulated = [None]
-    plans = [{}]
-    if dist.get_rank() == 0:
-        plans = [{policy: step.graph().planned(policy) for policy in options.policies if policy not in modules}]
-        table = step.graph().run("compare", "--policies", "serial", *options.policies, "--json")
-        simulated = [{row["policy"]: row["step_ms"] for row in json.loads(table)["policies"]}]
-    dist.broadcast_object_list(plans, 0)
-    for policy, plan in plans[0].items():
-        orders.check(graph, plan)
-        modules[policy] = orders.reordered(captured.traced.module, plan)
+    report = {"seconds_of_capture": time.perf_counter() - begin}
+    current = step._current()
+    while len(step.times()) < len(current.choices) or min(len(c.times) for c in current.choices.values()) < 3:
+        step(ids)
+    report["chosen"] = step.order()
+    report["simulated_ms"] = {name: 1e3 * choice.predicted for name, choice in current.choices.items()}
+    report["collectives"] = {name: choice.graph.collectives() for name, choice in current.choices.items()}
 
     def in_order(module):
         def run(ids):
-            inputs = step._inputs(captured.traced, ids, captured.numbers.next())
+            inputs = step._inputs(current.traced, ids, current.numbers.next())
             with torch.no_grad():
                 module(*inputs)
 
         return run
 
-    found = {name: in_order(module) for name, module in modules.items()}
+    found = {name: in_order(choice.module) for name, choice in current.choices.items()}
     for megabytes in options.bucket_mb:
         ddp = DistributedDataParallel(make_model(options), bucket_cap_mb=megabytes, gradient_as_bucket_view=True)
         found[f"eager DDP, {megabytes:g} MB"] = eager(ddp)
     found["eager FSDP2"] = eager(fully_sharded(make_model(options)))
-    return found, simulated[0]
+    return found, report
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weft", type=Path, default=ROOT / "build/weft", help="default: %(default)s")
     parser.add_argument("--parallel", choices=("ddp", "fsdp"), default="fsdp", help="default: %(default)s")
-    parser.add_argument("--policies", nargs="+", default=["program", "inductor", "lhs", "portfolio"])
+    parser.add_argument("--policies", nargs="+", default=["portfolio", "lhs"])
     parser.add_argument("--bucket-mb", nargs="+", type=float, default=[25, 5, 1], help="default: 25 5 1")
     for name, default in (
         ("layers", 5),
@@ -161,7 +160,8 @@ def main():
 
     torch.set_num_threads(1)
     join(link)
-    steps, simulated = contestants(options)
+    load = [Path("/proc/loadavg").read_text().split()[0]]
+    steps, report = contestants(options)
     times = {name: [] for name in steps}
     draw = torch.Generator().manual_seed(1 + dist.get_rank())
     for turn in range(options.rounds):
@@ -186,11 +186,13 @@ def main():
             json.dumps(
                 {
                     "torch": torch.__version__,
+                    "parallel": options.parallel,
                     "parameters": sum(p.numel() for p in make_model(options).parameters()),
                     "median_ms": {name: statistics.median(some) for name, some in times.items()},
                     "spread_ms": {name: [min(some), max(some)] for name, some in times.items()},
                     "times_as_fast_as_captured": ratios,
-                    "simulated_ms": simulated,
+                    "load": [*load, Path("/proc/loadavg").read_text().split()[0]],
+                    **report,
                 }
             ),
             flush=True,

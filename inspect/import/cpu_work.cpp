@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "inspect/import/kineto_events.h"
-
 namespace weft::inspect {
 namespace {
 

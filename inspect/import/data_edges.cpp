@@ -63,11 +63,6 @@ class OperatorsAround {
   std::vector<std::vector<std::uint32_t>> stacks_;
 };
 
-bool is_dispatched(std::string_view name) {
-  return name.find("::") != std::string_view::npos && !name.starts_with("autograd::engine::") &&
-         !name.starts_with("torch::autograd::");
-}
-
 /// What one operator launched: ops, by begin.
 using Launched = std::vector<std::uint32_t>;
 
@@ -82,6 +77,7 @@ class DataSearch {
   DataSearch(const DeviceTrace& trace, const StepTimeline& timeline, const ExecutionTrace* data)
       : trace_(trace), timeline_(timeline), data_(data), around_(trace, timeline) {
     out_.known.resize(timeline.ops.size(), false);
+    number_of_.resize(timeline.ops.size(), kNone);
   }
 
   DataEdges run() && {
@@ -96,6 +92,8 @@ class DataSearch {
     if (data_ != nullptr) {
       add_accesses();
       add_backward();
+    } else {
+      follow_arrows();
     }
     return std::move(out_);
   }
@@ -136,6 +134,7 @@ class DataSearch {
       of = number(by_operator_, outermost == stack.end() ? stack.back() : *outermost);
     }
     launched_[of].push_back(i);
+    number_of_[i] = of;
     return true;
   }
 
@@ -157,6 +156,7 @@ class DataSearch {
   /// profiler lacks.
   void find_roots() {
     root_.assign(data_->operators.size(), kNoOperator);
+    const std::map<std::uint32_t, std::uint32_t> leaders(trace_.coalesced.begin(), trace_.coalesced.end());
     std::vector<bool> timed(root_.size(), false);
     struct Open {
       std::int64_t end;
@@ -170,6 +170,7 @@ class DataSearch {
       std::uint32_t root = stack.empty() ? kNoOperator : stack.back().root;
       if (const std::uint32_t of = node_of_operator(i); of != kNoOperator) {
         if (root == kNoOperator && may_be_root(i, of)) root = of;
+        if (const auto leader = leaders.find(i); leader != leaders.end()) root = root_of({leader->second});
         root_[of] = root;
         timed[of] = true;
       }
@@ -313,6 +314,51 @@ class DataSearch {
     }
   }
 
+  /// The same, as the profiler's arrows tell it: all that the node launched comes after all that the operator did.
+  void follow_arrows() {
+    if (trace_.arrows.empty()) return;
+    using Places = std::multimap<BackwardArrow::Place, std::uint32_t>;
+    using Numbers = std::set<std::uint32_t>;  // of Launched
+    Places starts, ends;
+    for (std::uint32_t i = 0; i < trace_.arrows.size(); ++i) {
+      starts.emplace(trace_.arrows[i].from, i);
+      ends.emplace(trace_.arrows[i].to, i);
+    }
+    std::vector<Numbers> before(trace_.arrows.size()), after(trace_.arrows.size());
+    const auto take = [](const Places& arrows, const BackwardArrow::Place& place, std::uint32_t number,
+                         std::vector<Numbers>& out) {
+      const auto [first, last] = arrows.equal_range(place);
+      for (auto at = first; at != last; ++at) out[at->second].insert(number);
+    };
+    for (std::uint32_t i = 0; trace_.cpu_only && i < trace_.arrows.size(); ++i) {
+      before[i] = {number_at(trace_.arrows[i].from)};
+      after[i] = {number_at(trace_.arrows[i].to)};
+    }
+    for (std::uint32_t i = 0; !trace_.cpu_only && i < timeline_.ops.size(); ++i) {
+      for (const std::uint32_t around : around_.of(i)) {
+        const BackwardArrow::Place place(trace_.operators[around].thread, trace_.operators[around].begin);
+        take(starts, place, number_of_[i], before);
+        take(ends, place, number_of_[i], after);
+      }
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      for (const std::uint32_t from : before[i]) {
+        for (const std::uint32_t to : after[i]) {
+          if (to != kNone) join(from, to);
+        }
+      }
+    }
+  }
+
+  /// On CPUs a task is an operator, with all operators in it: the number of the one that holds a place.
+  std::uint32_t number_at(const BackwardArrow::Place& place) const {
+    const auto& [thread, time] = place;
+    const auto stream =
+        timeline_.find_stream(0, static_cast<std::int32_t>(std::clamp<std::int64_t>(thread, INT32_MIN, INT32_MAX)));
+    const std::uint32_t at = stream == kNone ? kNone : timeline_.last_launched(stream, time + 1);
+    return at != kNone && op(at).end > time ? number_of_[at] : kNone;
+  }
+
   const DeviceTrace& trace_;
   const StepTimeline& timeline_;
   const ExecutionTrace* data_;
@@ -322,6 +368,7 @@ class DataSearch {
   std::vector<std::uint32_t> launched_of_node_;                   // kNone: the node launched nothing
   std::vector<std::uint32_t> root_;
   std::vector<Launched> launched_;
+  std::vector<std::uint32_t> number_of_;  // by op: of what its operator launched
   std::set<std::pair<std::uint32_t, std::uint32_t>> added_, joined_;
   DataEdges out_;
 };

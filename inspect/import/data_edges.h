@@ -15,7 +15,7 @@ namespace weft::inspect {
 struct DataEdges {
   std::vector<FoundEdge> edges;
   std::vector<bool> known;        // by op: the edges say all about its data
-  std::int64_t contradicted = 0;  // two operators share a storage, but the times deny the order: left out
+  std::int64_t contradicted = 0;  // one operator needs another's data, but the times deny the order: left out
   std::int64_t joined = 0;        // ops of operators that the execution trace has
   std::int64_t misnamed = 0;      // of these, ops whose operator has another name there
 };
@@ -26,7 +26,7 @@ struct DataEdges {
 ///
 /// With an execution trace, operators that share a storage of which one writes it keep their order: reads after writes,
 /// writes after reads and writes after writes, of whole storages. So does an operator and its node in the backward
-/// pass. `data` may be null: then no op is `known`.
+/// pass. `data` may be null: then no op is `known`, and the trace's own arrows tell an operator's node.
 DataEdges recover_data_edges(const DeviceTrace& trace, const StepTimeline& timeline, const ExecutionTrace* data);
 
 }  // namespace weft::inspect

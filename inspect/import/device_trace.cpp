@@ -49,6 +49,10 @@ HostCallKind host_call_kind(std::string_view name) {
   return HostCallKind::other;
 }
 
+bool is_dispatched(std::string_view name) {
+  return contains(name, "::") && !name.starts_with("autograd::engine::") && !name.starts_with("torch::autograd::");
+}
+
 MarkedPlace place_in_name(std::string_view name) {
   const std::string lower = lower_ascii(name);
   const auto has = [&](std::string_view part) { return lower.find(part) != std::string::npos; };

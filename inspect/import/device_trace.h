@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text/name_table.h"
@@ -65,6 +66,12 @@ struct HostOperator {
   double most_elements = 0, least_elements = 0, element_bytes = 4;
 };
 
+/// Whether an operator of this name went through PyTorch's dispatcher, as nodes of the backward pass don't.
+bool is_dispatched(std::string_view name);
+
+/// Begins the names of gloo's own records of collectives.
+inline constexpr std::string_view kGloo = "gloo:";
+
 /// What a collective's arguments say.
 struct CollectiveNote {
   std::string kind;         // as collective_kind() has it; "" if unknown
@@ -73,6 +80,12 @@ struct CollectiveNote {
   std::vector<std::int64_t> ranks;
   std::int64_t group_size = 0, sequence = -1, peer = -1;
   double bytes = 0;  // the larger of input and output
+};
+
+/// From a forward operator to its node in the backward pass: a place is the thread and the begin of an operator there.
+struct BackwardArrow {
+  using Place = std::pair<std::int64_t, std::int64_t>;
+  Place from, to;
 };
 
 /// A span that a person or a framework marked on a thread.
@@ -105,6 +118,9 @@ struct DeviceTrace {
   std::vector<HostMark> marks;    // by begin; of equal begins the longer one first
   std::vector<CollectiveNote> collectives;
   std::vector<HostOperator> operators;  // by begin; of equal begins the longer one first
+  std::vector<BackwardArrow> arrows = {};
+  /// Operators that asked for a part of what a kernel does that an earlier one asked for: they and that one.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> coalesced = {};
   std::vector<std::string> notes = {};  // what is wrong with the records, one sentence each
   /// Nothing ran on a device: ops are operators of CPU threads, and a stream's number is its thread's.
   bool cpu_only = false;

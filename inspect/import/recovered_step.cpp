@@ -297,6 +297,7 @@ class StepAssembly {
     const std::int64_t paired = out_.edges[static_cast<std::size_t>(EdgeSource::pairing)];
     const std::int64_t timed = out_.edges[static_cast<std::size_t>(EdgeSource::times)];
     if (trace_.cpu_only) {
+      note_arrows();
       note(1,
            "No device worked: tasks are the outermost operators of CPU threads, and the host's are the times between "
            "them.");
@@ -318,8 +319,10 @@ class StepAssembly {
     note(known, fmt::format("The execution trace tells the data of {} of {} tasks of the device; the others keep "
                             "their recorded order.",
                             known, op_count()));
+    note_arrows();
     note(data_.contradicted,
-         fmt::format("{} pairs of operators share a storage, but ran beside each other: their order was left out.",
+         fmt::format("{} pairs of operators that need each other's data ran beside each other: their order was left "
+                     "out.",
                      data_.contradicted));
     note(backwards_, fmt::format("{} edges go against the recorded order of begins and were left out.", backwards_));
     note(timeline_.without_launch,
@@ -344,6 +347,15 @@ class StepAssembly {
          fmt::format(
              "The device was {:.3f} ms behind the host: the step is counted from the end of the last one's work.",
              static_cast<double>(timeline_.behind) / 1e6));
+  }
+
+  void note_arrows() {
+    const std::int64_t told = trace_.data ? 0 : out_.edges[static_cast<std::size_t>(EdgeSource::data)];
+    if (told == 0) return;
+    out_.notes.push_back(fmt::format(
+        "{} edges of data lead from forward operators to their nodes in the backward pass, as the trace's arrows tell; "
+        "--execution-trace tells the other ones.",
+        told));
   }
 
   void note_doubtful_names() {

@@ -1,6 +1,8 @@
 #include "inspect/import/step_replay.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -187,29 +189,70 @@ double step_length(const std::vector<ReplayedClass>& classes) {
   return end;
 }
 
-void set_net_times(graph::OpenGraph& graph, const graph::OpenMeetings& meetings) {
+namespace {
+
+constexpr double kEndless = std::numeric_limits<double>::infinity();
+
+std::optional<double> net_time(const graph::OpenGraph& graph, const std::vector<graph::ClassTask>& meeting,
+                               const std::vector<double>& clocks) {
+  std::optional<double> least;
+  double met = -kEndless, pause = kEndless, sum = 0;
+  bool timed = true;
+  const auto task_of = [&](const graph::ClassTask& one) -> const graph::OpenTask& {
+    return graph.classes[one.of_class].tasks[one.task];
+  };
+  for (const graph::ClassTask& one : meeting) {
+    const graph::OpenTask& task = task_of(one);
+    if (task.ns && (!least || *task.ns < *least)) least = task.ns;
+    timed = timed && task.ns && task.begin_ns && task.end_ns;
+    if (!timed) continue;
+    met = std::max(met, *task.begin_ns - clocks[one.of_class]);
+    pause = std::min(pause, *task.ns - (*task.end_ns - *task.begin_ns));  // that counts as the task's own
+  }
+  if (!timed) return least;
+  for (const graph::ClassTask& one : meeting) {
+    sum += std::max(0.0, *task_of(one).end_ns - clocks[one.of_class] - met);
+  }
+  return sum / static_cast<double>(meeting.size()) + std::max(0.0, pause);
+}
+
+}  // namespace
+
+void set_net_times(graph::OpenGraph& graph, const graph::OpenMeetings& meetings, const std::vector<double>& clocks) {
   for (const std::vector<graph::ClassTask>& meeting : meetings.all) {
-    std::optional<double> least;
-    for (const graph::ClassTask& one : meeting) {
-      const std::optional<double>& ns = graph.classes[one.of_class].tasks[one.task].ns;
-      if (ns && (!least || *ns < *least)) least = ns;
-    }
-    for (const graph::ClassTask& one : meeting) graph.classes[one.of_class].tasks[one.task].ns = least;
+    const std::optional<double> net = net_time(graph, meeting, clocks);
+    for (const graph::ClassTask& one : meeting) graph.classes[one.of_class].tasks[one.task].ns = net;
   }
 }
 
 std::vector<double> clock_offsets(const graph::OpenGraph& graph, const graph::OpenMeetings& meetings) {
-  std::vector<std::vector<double>> differences(graph.classes.size());
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> later;  // ends of the second class
   for (const std::vector<graph::ClassTask>& meeting : meetings.all) {
-    if (meeting[0].of_class != 0) continue;
-    const std::optional<double>& first = graph.classes[0].tasks[meeting[0].task].end_ns;
+    const graph::ClassTask& first = meeting.front();
+    const std::optional<double>& end = graph.classes[first.of_class].tasks[first.task].end_ns;
     for (const graph::ClassTask& one : meeting) {
-      const std::optional<double>& end = graph.classes[one.of_class].tasks[one.task].end_ns;
-      if (first && end) differences[one.of_class].push_back(*end - *first);
+      const std::optional<double>& other = graph.classes[one.of_class].tasks[one.task].end_ns;
+      if (one.of_class == first.of_class || !end || !other) continue;
+      later[{first.of_class, one.of_class}].push_back(*other - *end);
+      later[{one.of_class, first.of_class}].push_back(*end - *other);
+    }
+  }
+  std::vector<std::optional<double>> found(graph.classes.size());
+  for (std::uint32_t root = 0; root < found.size(); ++root) {
+    if (found[root]) continue;
+    found[root] = 0;  // nobody that is known so far meets it
+    std::vector<std::uint32_t> reached = {root};
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      for (auto at = later.lower_bound({reached[i], 0}); at != later.end() && at->first.first == reached[i]; ++at) {
+        const std::uint32_t other = at->first.second;
+        if (found[other]) continue;
+        found[other] = *found[reached[i]] + median(at->second);
+        reached.push_back(other);
+      }
     }
   }
   std::vector<double> out;
-  for (std::vector<double>& some : differences) out.push_back(median(std::move(some)));
+  for (const std::optional<double>& one : found) out.push_back(*one);
   return out;
 }
 

@@ -12,11 +12,15 @@
 
 namespace weft::inspect {
 
-/// The rank that came last waited for nobody, so the shortest of the recorded times is the collective's own.
-void set_net_times(graph::OpenGraph& graph, const graph::OpenMeetings& meetings);
+/// The time that a collective takes by itself: from when the last rank came to its end, as a mean over the ranks. A
+/// rank that has what it needs may be done before the others, and a thread that was kept waiting for a core is late, so
+/// no rank alone tells it. `clocks`: as clock_offsets() has them. Without recorded begins and ends the shortest time
+/// counts.
+void set_net_times(graph::OpenGraph& graph, const graph::OpenMeetings& meetings, const std::vector<double>& clocks);
 
-/// How much later the clock of each class shows the ends of shared collectives than the first class's, as a median; 0
-/// without any. Since a collective ends at about the same time on all ranks, differences of begins follow.
+/// How much later the clock of each class shows the ends of shared collectives than the first class's, as a median; of
+/// a class that meets the first one only over others, the sum along these; 0 without any. Since a collective ends at
+/// about the same time on all ranks, differences of begins follow.
 std::vector<double> clock_offsets(const graph::OpenGraph& graph, const graph::OpenMeetings& meetings);
 
 /// Where the length of a step comes from: nanoseconds on the chain of tasks and delays that it can't be shorter than.

@@ -217,8 +217,9 @@ class PeriodSearch {
   }
   throw UserError(step ? fmt::format("step {} of '{}' has no work of a device", step->number, file)
                        : fmt::format("'{}' has no work of a device", file),
-                  "kernels, copies or collectives of a GPU",
-                  "record with ProfilerActivity.CUDA, or choose another step with --step");
+                  "kernels, copies or collectives of a GPU, or operators of CPU threads",
+                  step ? "choose another step with --step, or record with ProfilerActivity.CUDA or CPU"
+                       : "record with ProfilerActivity.CUDA or CPU");
 }
 
 }  // namespace

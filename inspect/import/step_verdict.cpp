@@ -96,7 +96,7 @@ class StepJudge {
   }
 
   void find_remedies(const std::vector<ReplayedClass>& played) {
-    try_remedy("no work of the host, as with CUDA graphs", "--no-host", out_.without_host_ns);
+    try_remedy("no work of the host, as in a CUDA graph or compiled code", "--no-host", out_.without_host_ns);
     const bool network = std::ranges::any_of(graph_.classes, [](const graph::OpenClass& step) {
       return std::ranges::any_of(step.tasks, [](const auto& task) { return graph::communicates(task.kind); });
     });

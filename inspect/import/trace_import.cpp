@@ -106,11 +106,11 @@ void add_joint_notes(const ImportedTrace& out, std::int64_t inferred, std::vecto
     notes.push_back(fmt::format("{} collectives have no partner in the other ranks' traces.", out.unmatched));
   }
   if (out.absent_ranks == 0) return;
-  notes.push_back(
-      fmt::format("{} of {} ranks have no trace. The recorded rank{}", out.absent_ranks, out.graph.world,
-                  out.graph.classes.size() == 1
-                      ? " stands in for them, so the time of a collective holds its wait for them."
-                      : "s stand in for them: the time of a collective is the shortest that one of them saw."));
+  notes.push_back(fmt::format(
+      "{} of {} ranks have no trace. The recorded rank{}", out.absent_ranks, out.graph.world,
+      out.graph.classes.size() == 1
+          ? " stands in for them, so the time of a collective holds its wait for them."
+          : "s stand in for them: the time of a collective holds no wait for these, but may hold one for others."));
 }
 
 /// Which ranks use a group is all that Chakra's files tell of it.
@@ -203,7 +203,7 @@ ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedR
   std::vector<double> starts = clock_offsets(out.graph, matched);
   const double most = starts.empty() ? 0 : *std::ranges::max_element(starts);
   std::vector<std::string> differences = rank_differences(out.graph);
-  set_net_times(out.graph, matched);
+  set_net_times(out.graph, matched, starts);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const double by = most - starts[i];
     begin_later(out.graph.classes[i], by);
@@ -237,6 +237,9 @@ std::vector<std::string> trace_formats() {
 
 std::string_view trace_format(const std::filesystem::path& file) {
   const std::string head = head_of_file(file, kHeadBytes, "the trace");
+  if (head.empty()) {
+    throw UserError(fmt::format("'{}' is empty", file.string()), "a trace", "copy or record it again");
+  }
   return (*std::ranges::find_if(kTraceReaders, [&](const TraceReader* reader) { return reader->reads(head); }))->name;
 }
 
@@ -256,12 +259,14 @@ ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std
   const StepChoice common = common_choice(traces, choice);
   const std::int64_t world = common_world(traces);
   TraceChannels channels(world > 0 ? world : std::ssize(traces));
+  bool unmarked = false;
   std::vector<RecoveredStep> steps;
   std::vector<ImportedRank> ranks;
   for (RankTrace& trace : traces) {
     trace.outline.communication = choice.communication;
     const TraceOutline& outline = trace.outline;
     const std::optional<MarkedStep> step = choose_step(outline, common);
+    unmarked = unmarked || !step;
     steps.push_back(std::exchange(trace.recover, {})(outline, step, channels));  // and forgets what was read for it
     ranks.push_back({.file = outline.file, .rank = outline.rank, .events = outline.events});
     if (step && step->is_marked) ranks.back().step = step->number;
@@ -271,6 +276,10 @@ ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std
   if (named) {
     out.graph.notes.emplace_back(
         "Files and processes that name no rank were numbered in the order of files and devices.");
+  }
+  if (reader.marks_steps && !choice.whole && !choice.range && unmarked) {
+    out.graph.notes.emplace_back(
+        "No step is marked: all that was recorded is one step here. With a schedule, PyTorch's profiler marks steps.");
   }
   out.graph.name = files.front().filename().string();
   return out;

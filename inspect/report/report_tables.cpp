@@ -70,6 +70,11 @@ struct Samples {
 
 }  // namespace
 
+std::string step_ms_text(double ms) {
+  constexpr double kShort = 0.1;
+  return ms > 0 && ms < kShort ? fmt::format("{:.3g}", ms) : fmt::format("{:.2f}", ms);
+}
+
 ReportTable policies_table(const DocumentValue& comparison) {
   const std::vector<DocumentValue> policies = comparison["policies"].items();
   const bool timed =
@@ -81,10 +86,10 @@ ReportTable policies_table(const DocumentValue& comparison) {
                               "exposed ms", "overlap %", "contention ms", "memory"}};
   if (const auto bound = comparison.find("bound_ms")) {
     table.note = fmt::format(
-        "By these costs no order of the configured step takes less than {:.2f} ms, the bound. Gap: how far the policy "
+        "By these costs no order of the configured step takes less than {} ms, the bound. Gap: how far the policy "
         "is above the bound of its own graph, which it may have rewritten. Hidden: the part of the time between the "
         "serial step and that bound that the policy saves.{}",
-        bound->number(), measured ? " Only the last two columns are measured." : "");
+        step_ms_text(bound->number()), measured ? " Only the last two columns are measured." : "");
   }
   const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
   if (timed) table.heads.emplace_back("planning ms");
@@ -99,7 +104,7 @@ ReportTable policies_table(const DocumentValue& comparison) {
       continue;
     }
     double step = entry["step_ms"].number();
-    row.emplace_back(ms(step));
+    row.emplace_back(step_ms_text(step));
     row.emplace_back(number(entry, "speed_up", [](double value) { return fmt::format("{:.3f}", value); }));
     row.emplace_back(number(entry, "gap", percent));
     row.emplace_back(number(entry, "hidden", percent));

@@ -17,6 +17,9 @@
 
 namespace weft::inspect {
 
+/// Milliseconds with two decimals, of a short step with more: its length isn't nothing.
+std::string step_ms_text(double ms);
+
 /// Of a comparison as comparison_json() writes it. Throws UserError on JSON of another shape.
 ReportTable policies_table(const DocumentValue& comparison);
 

@@ -12,6 +12,33 @@ double log2_of(std::int64_t size) {
   return std::log2(static_cast<double>(std::max<std::int64_t>(size, 1)));
 }
 
+/// What an operation multiplies: a product as often as it has groups, which have equal shares of the rows.
+struct Products {
+  graph::Gemm each;
+  std::int64_t count = 1;
+
+  /// On a device, whose tiles the groups share.
+  graph::Gemm together() const {
+    graph::Gemm all = each;
+    all.m *= count;
+    return all;
+  }
+};
+
+std::optional<Products> products_of(const graph::Operation& operation) {
+  const auto share = [](std::int64_t rows, std::int64_t groups) { return (rows + groups - 1) / groups; };
+  if (const auto* gemm = std::get_if<graph::Gemm>(&operation)) return Products{*gemm};
+  if (const auto* grouped = std::get_if<graph::GroupedGemm>(&operation)) {
+    const std::int64_t groups = std::min(grouped->groups, grouped->rows);
+    return Products{{share(grouped->rows, groups), grouped->n, grouped->k, false, grouped->trans_b}, groups};
+  }
+  if (const auto* gradient = std::get_if<graph::GroupedGemmGradient>(&operation)) {
+    const std::int64_t rows = share(gradient->rows, gradient->groups);
+    return Products{{gradient->m, gradient->n, rows, true}, gradient->groups};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 graph::Gemm operation_of(const GemmPoint& point) {
@@ -27,9 +54,10 @@ graph::Operation operation_of(const AttentionPoint& point) {
 }
 
 std::optional<MeasuredRates::Place> MeasuredRates::place_of(const graph::Operation& operation, DType dtype) {
-  if (const auto* gemm = std::get_if<graph::Gemm>(&operation)) {
-    const int layout = (gemm->trans_a ? 1 : 0) + (gemm->trans_b ? 2 : 0);
-    return Place{true, dtype, layout, {log2_of(gemm->m), log2_of(gemm->n), log2_of(gemm->k)}};
+  if (const auto products = products_of(operation)) {
+    const graph::Gemm& gemm = products->each;
+    const int layout = (gemm.trans_a ? 1 : 0) + (gemm.trans_b ? 2 : 0);
+    return Place{true, dtype, layout, {log2_of(gemm.m), log2_of(gemm.n), log2_of(gemm.k)}};
   }
   const auto attention = [&](const graph::AttentionSize& of, int direction) {
     return Place{false, dtype, direction, {log2_of(of.batch * of.heads), log2_of(of.seq), log2_of(of.head_dim)}};
@@ -63,10 +91,11 @@ void MeasuredRates::add(const Point& point) {
 
 double MeasuredRates::base(const graph::Operation& operation, double flops, DType dtype) const {
   const double seconds = flops / rates_[dtype == DType::bf16 ? 1 : 0];
-  const graph::Gemm* gemm = std::get_if<graph::Gemm>(&operation);
-  if (gemm == nullptr) return seconds;
-  if (processors_ > 0) return product_start_ + seconds * tile_share(*gemm);
-  const std::int64_t least = std::max<std::int64_t>(1, std::min({gemm->m, gemm->n, gemm->k}));
+  const auto products = products_of(operation);
+  if (!products) return seconds;
+  if (processors_ > 0) return product_start_ + seconds * tile_share(products->together());
+  const graph::Gemm& gemm = products->each;
+  const std::int64_t least = std::max<std::int64_t>(1, std::min({gemm.m, gemm.n, gemm.k}));
   return seconds * (1 + gemm_half_ / static_cast<double>(least));
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -20,12 +21,21 @@
 namespace weft::cost {
 namespace {
 
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 double deviation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  const double center = mean(values);
   double sum = 0;
-  for (const double value : values) sum += (value - mean) * (value - mean);
+  for (const double value : values) sum += (value - center) * (value - center);
   return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
+/// Whether a collective was measured beside computations, too.
+bool is_probed(const ProfileEntry& entry) {
+  return entry.beside_ns > 0 || entry.cpu_ns > 0;
 }
 
 /// The collectives of a profile beside the times that a model gives them: they tell how far the model's network is from
@@ -42,7 +52,7 @@ class MeasuredNetwork {
           graph::whole(builder, builder.add_tensor({entry.signature, collective->dtype, {1}, graph::Role::parameter}));
       builder.add_task({entry.signature, collective->operation, {graph::read_write(payload)}});
       points_.push_back({*graph::channel_of(collective->operation), bytes_of(collective->operation, collective->dtype),
-                         1, entry.cpu_ns / entry.ns, std::max(1.0, entry.beside_ns / entry.ns)});
+                         1, entry.cpu_ns / entry.ns, std::max(1.0, entry.beside_ns / entry.ns), is_probed(entry)});
       measured_ns.push_back(entry.ns);
     }
     const TaskCosts modelled = model.costs(std::move(builder).build());
@@ -55,17 +65,19 @@ class MeasuredNetwork {
     double bytes = 0;                  // that a rank sends
     double ratio = 1;                  // of measured to modelled time
     double cpu_share = 0, beside = 1;  // cpu_ns and beside_ns, of ns
+    bool probed = false;
   };
 
-  /// The point nearest in size among the channel's own, or among all if the channel has none; null if there are none.
-  const Point* nearest(const graph::Operation& operation, DType dtype) const {
+  /// The point nearest in size among the channel's own, or among all if the channel has none; of the points that were
+  /// measured beside computations, if it must be one of them. Null if there are none.
+  const Point* nearest(const graph::Operation& operation, DType dtype, bool beside) const {
     const graph::Channel channel = *graph::channel_of(operation);
     const double bytes = bytes_of(operation, dtype);
     const auto distance = [&](const Point& point) {
-      return std::pair(point.channel != channel, std::abs(std::log(point.bytes / bytes)));
+      return std::tuple(beside && !point.probed, point.channel != channel, std::abs(std::log(point.bytes / bytes)));
     };
     const auto found = std::ranges::min_element(points_, {}, distance);
-    return found == points_.end() ? nullptr : &*found;
+    return found == points_.end() || (beside && !found->probed) ? nullptr : &*found;
   }
 
  private:
@@ -107,17 +119,18 @@ class ProfiledCosts final : public CostModel {
       if (modelled > 0) off[graph::kind_name(task.operation)].push_back(costs.ns[i] / modelled);
       costs.beside_ns[i] = std::max(costs.ns[i], entry.beside_ns);
       costs.link_ns[i] = costs.ns[i];  // a measured time isn't parted into latency and bytes
+      if (!is_probed(entry)) set_beside(graph, task, i, costs);
     }
     for (const std::size_t i : unknown) {
       const graph::Task& task = graph.tasks()[i];
       if (graph::is_collective(task.operation)) {
-        const MeasuredNetwork::Point* const near =
-            network_.nearest(task.operation, graph::signature_dtype(graph, task));
+        const auto* const near = network_.nearest(task.operation, graph::signature_dtype(graph, task), false);
         if (near == nullptr) continue;
         costs.ns[i] *= near->ratio;
         costs.link_ns[i] = costs.ns[i];
-        costs.beside_ns[i] = costs.ns[i] * near->beside;
-        costs.cpu_ns[i] = costs.ns[i] * std::min(near->cpu_share, static_cast<double>(profile_.threads));
+        costs.beside_ns[i] = costs.ns[i];
+        costs.cpu_ns[i] = 0;
+        set_beside(graph, task, i, costs);
       } else if (const auto ratios = off.find(graph::kind_name(task.operation)); ratios != off.end()) {
         costs.ns[i] *= median(ratios->second);
         costs.beside_ns[i] = costs.ns[i];
@@ -132,6 +145,15 @@ class ProfiledCosts final : public CostModel {
   }
 
  private:
+  /// Of a collective that wasn't measured beside computations: as the nearest that was.
+  void set_beside(const graph::Graph& graph, const graph::Task& task, std::size_t i, TaskCosts& costs) const {
+    if (!graph::is_collective(task.operation)) return;
+    const auto* const near = network_.nearest(task.operation, graph::signature_dtype(graph, task), true);
+    if (near == nullptr) return;
+    costs.beside_ns[i] = costs.ns[i] * near->beside;
+    costs.cpu_ns[i] = costs.ns[i] * std::min(near->cpu_share, static_cast<double>(profile_.threads));
+  }
+
   Profile profile_;
   std::shared_ptr<const CostModel> otherwise_;
   MeasuredNetwork network_;
@@ -173,19 +195,27 @@ double rounded(double ns) {
 }  // namespace
 
 void ProfileSamples::add(const plan::Plan& plan, const plan::StepTrace& trace) {
+  std::map<std::string, std::vector<double>> of_step;
   for (std::size_t stream = 0; stream < plan.streams.size(); ++stream) {
     for (std::size_t entry = 0; entry < plan.streams[stream].entries.size(); ++entry) {
       const plan::TaskTime& time = trace.times[stream][entry];
       const graph::Task& task = plan.graph->task(plan.streams[stream].entries[entry].task);
-      samples_[graph::task_signature(*plan.graph, task)].push_back(static_cast<double>(time.end - time.begin));
+      of_step[graph::task_signature(*plan.graph, task)].push_back(static_cast<double>(time.end - time.begin));
     }
+  }
+  for (const auto& [signature, tasks] : of_step) {
+    Samples& samples = by_signature_[signature];
+    samples.tasks.insert(samples.tasks.end(), tasks.begin(), tasks.end());
+    samples.step_means.push_back(mean(tasks));
   }
 }
 
 std::vector<ProfileEntry> ProfileSamples::entries() const {
   std::vector<ProfileEntry> entries;
-  for (const auto& [signature, samples] : samples_) {
-    entries.push_back({signature, middle_mean(samples), deviation(samples), static_cast<std::int64_t>(samples.size())});
+  for (const auto& [signature, samples] : by_signature_) {
+    // Tasks of one signature differ by their places in a step, so a step's mean counts; a few disturbed steps don't.
+    entries.push_back({signature, middle_mean(samples.step_means), deviation(samples.tasks),
+                       static_cast<std::int64_t>(samples.tasks.size())});
   }
   return entries;
 }

@@ -19,7 +19,7 @@ namespace weft::cost {
 /// One kind of task with its sizes. Times are of a task that runs alone.
 struct ProfileEntry {
   std::string signature;     // graph/task_signature.h
-  double ns = 0;             // mean of the middle half of the samples
+  double ns = 0;             // mean over a step's tasks of this signature, of that the middle mean over steps
   double deviation_ns = 0;   // standard deviation of all samples
   std::int64_t samples = 0;  // number of samples, over steps, ranks and tasks of this signature
   /// Of a collective, and of each end of a message: core time that it takes from matrix products that run beside it.
@@ -54,13 +54,13 @@ class ProfileSamples {
   /// computations can hide as they hide the messages.
   void add(const plan::Plan& plan, const plan::StepTrace& trace);
 
-  /// Samples in nanoseconds, by signature.
-  const std::map<std::string, std::vector<double>>& by_signature() const { return samples_; }
-
   std::vector<ProfileEntry> entries() const;
 
  private:
-  std::map<std::string, std::vector<double>> samples_;
+  struct Samples {
+    std::vector<double> tasks, step_means;  // in nanoseconds
+  };
+  std::map<std::string, Samples> by_signature_;
 };
 
 /// Mean of the values between the quartiles: as robust as a median, but a sum of such means is close to the median of

@@ -21,6 +21,12 @@
 namespace weft::simulate {
 namespace {
 
+std::size_t ranks_of(const SimulationOptions& options) {
+  const std::vector<std::size_t>& ranks = options.class_ranks;
+  return ranks.empty() ? static_cast<std::size_t>(options.grid.ranks())
+                       : std::accumulate(ranks.begin(), ranks.end(), std::size_t{0});
+}
+
 void check_options(const SimulationOptions& options) {
   const auto require = [](bool holds, std::string_view what, double found, std::string_view expected) {
     if (!holds)
@@ -30,6 +36,8 @@ void check_options(const SimulationOptions& options) {
   require(options.noise >= 0 && options.noise <= 10, "noise", options.noise, "from 0 to 10");
   require(options.slow_rank > 0 && std::isfinite(options.slow_rank), "slow rank", options.slow_rank, "above 0");
   require(options.grid.ranks() >= 1, "ranks", static_cast<double>(options.grid.ranks()), "at least 1");
+  require(options.slowed >= 0 && options.slowed < static_cast<std::int64_t>(ranks_of(options)), "slow rank's number",
+          static_cast<double>(options.slowed), fmt::format("from 0 to {}", ranks_of(options) - 1));
 }
 
 void check_plan(const plan::Plan& plan, const cost::TaskCosts& costs, const std::vector<int>& links) {
@@ -94,12 +102,6 @@ struct SlotState {
   double alone = 0;            // in ns
   std::uint32_t arrivals = 0;  // of a collective, at the first member
 };
-
-std::size_t ranks_of(const SimulationOptions& options) {
-  const std::vector<std::size_t>& ranks = options.class_ranks;
-  return ranks.empty() ? static_cast<std::size_t>(options.grid.ranks())
-                       : std::accumulate(ranks.begin(), ranks.end(), std::size_t{0});
-}
 
 class Simulator {
  public:
@@ -297,7 +299,8 @@ class Simulator {
     const std::size_t rank = engine_.rank_of(slot);
     const std::uint32_t task = entry_of(slot).task.value;
     double ns = loads_[class_of_[rank]].tasks[task].ns;
-    if (rank == 0 && engine_.stream(slot).compute) ns *= options_.slow_rank;
+    const bool slow = rank == static_cast<std::size_t>(options_.slowed);
+    if (slow && engine_.stream(slot).compute) ns *= options_.slow_rank;
     if (sigma_ == 0) return ns;
     const PhiloxBlock words = philox_quad(options_.seed, static_cast<std::uint32_t>(step_), task, rank);
     const double u = (static_cast<double>(words[0]) + 1) * 0x1p-32, v = static_cast<double>(words[1]) * 0x1p-32;

@@ -41,16 +41,28 @@ double ring(double n) {
 
 std::array<LayerProduct, 4> layer_products(const ops::ModelConfig& model) {
   const double hidden = graph::as_double(model.hidden), q = graph::as_double(model.query_cols()),
-               kv = graph::as_double(model.key_cols()), ffn = graph::as_double(model.ffn);
+               kv = graph::as_double(model.key_cols());
+  const double ffn = graph::as_double(model.experts > 0 ? model.expert_cols() : model.ffn);
+  const double matrices = model.experts > 0 ? graph::as_double(model.experts) : 1;
+  const double taken = model.experts > 0 ? graph::as_double(model.experts_per_token) : 1;
   const double up = ffn * (model.parts().gated() ? 2 : 1);
   const ops::LoraConfig& lora = model.lora;
   const auto trained = [&](const ops::LoraModules& of_product) { return !lora.used() || (lora.on & of_product).any(); };
-  return {
-      LayerProduct{hidden, q + 2 * kv, false, true, trained(ops::kLoraQkv)},
-      LayerProduct{q, hidden, true, true, trained(ops::kLoraOut)},
-      LayerProduct{hidden, up, false, true, trained(ops::only(ops::LoraModule::gate) | ops::only(ops::LoraModule::up))},
-      // Its result is the layer's own, which no backward pass needs again.
-      LayerProduct{ffn, hidden, true, false, trained(ops::only(ops::LoraModule::down))}};
+  return {LayerProduct{.in = hidden, .out = q + 2 * kv, .trained = trained(ops::kLoraQkv)},
+          LayerProduct{.in = q, .out = hidden, .transposed = true, .trained = trained(ops::kLoraOut)},
+          LayerProduct{.in = hidden,
+                       .out = up,
+                       .matrices = matrices,
+                       .taken = taken,
+                       .trained = trained(ops::only(ops::LoraModule::gate) | ops::only(ops::LoraModule::up))},
+          // Its result is the layer's own, which no backward pass needs again.
+          LayerProduct{.in = ffn,
+                       .out = hidden,
+                       .matrices = matrices,
+                       .taken = taken,
+                       .transposed = true,
+                       .recomputed = false,
+                       .trained = trained(ops::only(ops::LoraModule::down))}};
 }
 
 double ClosedForms::least_bytes(const StepSetup& setup) const {
@@ -65,7 +77,10 @@ double ClosedForms::least_bytes(const StepSetup& setup) const {
   double columns = graph::as_double(model.hidden);
   if (setup.recompute == train::Recompute::none) {
     columns = 0;
-    for (const LayerProduct& product : products_) columns += product.trained ? product.in : 0;
+    // Rows are gathered for experts again, but what these made of them is kept.
+    for (const LayerProduct& product : products_) {
+      if (product.trained) columns += product.in * (product.transposed ? product.taken : 1);
+    }
   }
   const double rows = graph::as_double(setup.micro_batch * config_.seq_len);
   return state +
@@ -114,8 +129,8 @@ double ClosedForms::least_ns(const StepSetup& setup) {
   for (const LayerProduct& product : products_) {
     const bool again = recompute && product.recomputed;
     const double times = 2 * layers + (again ? 4 : 2) * differentiated + (frozen ? 0 : 2 * layers);
-    flops += times * tokens * product.in * product.out;
-    weights += differentiated * product.in * product.out / (x * y);
+    flops += times * tokens * product.in * product.out * product.taken;
+    weights += differentiated * product.in * product.out * product.matrices / (x * y);
     double outputs = (layers + (again ? differentiated : 0)) * rows * product.out;
     double inputs = differentiated * rows * product.in;
     if (setup.sequence_parallel) {
@@ -192,7 +207,7 @@ double axonn_seconds(const AxonnStep& step, const AxisBandwidth& bandwidth) {
   const double again = step.recompute ? 2 : 1, micro_batches = graph::as_double(step.micro_batches);
   double over_z = 0, over_x = 0, over_y = 0, over_data = 0;
   for (const LayerProduct& product : layer_products(model)) {
-    const double weights = product.in * product.out / (x * y);
+    const double weights = product.in * product.out * product.matrices / (x * y);
     over_z += (again + 1) * micro_batches * ring(z) * weights * kWeight;
     over_data += 2 * ring(data) * weights / z * kGradient;
     const double inner = product.transposed ? y : x, outer = product.transposed ? x : y;

@@ -16,17 +16,19 @@
 
 namespace weft::study {
 
-/// One of the four products of a layer.
+/// One of the four products of a layer; of experts, all of them together.
 struct LayerProduct {
   double in = 0, out = 0;
-  bool transposed = false;  // cut over y, then x
+  double matrices = 1, taken = 1;  // matrices [out, in], and as many of them as a token takes
+  bool transposed = false;         // cut over y, then x
   bool recomputed = true;
   bool trained = true;  // its weight or an adapter, for whose gradient its input is kept
 };
 std::array<LayerProduct, 4> layer_products(const ops::ModelConfig& model);
 
 /// Bounds for one model, batch, machine and number of ranks. They count the four products of every layer and the head,
-/// and leave out attention, elementwise work, latency, embedding and everything that depends on an order of tasks.
+/// of experts those that a token takes, and leave out attention, elementwise work, latency, embedding and everything
+/// that depends on an order of tasks.
 ///
 ///   computing   (6, recomputed products 8)·tokens·in·out / ranks / the highest rate; 2 less where adapters are trained
 ///               over frozen weights (LoRA), whose own products and gradients aren't counted

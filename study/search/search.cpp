@@ -497,7 +497,21 @@ class Search {
     throw UserError(fmt::format("{} on {} ranks needs {} of memory a rank or more", run_.config.model.name,
                                 options_.ranks, human_bytes(static_cast<std::uint64_t>(least_bytes_))),
                     fmt::format("at most {}", human_bytes(static_cast<std::uint64_t>(memory_))),
-                    "more --ranks, or more --memory");
+                    fmt::format("{}, or more --memory", ranks_that_hold_it()));
+  }
+
+  /// The least doubling of the ranks for which formulas know a setup within the memory.
+  std::string ranks_that_hold_it() const {
+    constexpr std::int64_t kMostDoublings = 10;
+    for (std::int64_t ranks = 2 * options_.ranks; ranks <= options_.ranks << kMostDoublings; ranks *= 2) {
+      const ClosedForms forms(run_.config, *run_.machine, ranks);
+      const auto fits = [&](const StepSetup& setup) {
+        return forms.least_bytes(setup) <= static_cast<double>(memory_);
+      };
+      const auto setups = setups_of(run_.config, ranks, options_.kept, options_.pipes, options_.sequence_parallel);
+      if (std::ranges::any_of(setups, fits)) return fmt::format("--ranks {} or more", ranks);
+    }
+    return "more --ranks";
   }
 
   const train::ResolvedRun& run_;
@@ -527,6 +541,11 @@ train::ResolvedRun open_search(const train::RunConfig& config) {
   run.config.ranks = 1;
   run.config.global_batch = run.config.micro_batch = 1;
   train::fill_in(run.config, 0);
+  if (!run.config.model.dense_layers.empty()) {
+    throw UserError(fmt::format("model.dense-layers = {}", to_string(run.config.model.dense_layers)),
+                    "equal layers: a search compares steps of fewer layers",
+                    "leave it out, or plan grids that you name with weft memory and weft simulate");
+  }
   run.config.grid = config.grid;
   run.config.global_batch = config.global_batch;
   run.config.micro_batch = config.micro_batch;

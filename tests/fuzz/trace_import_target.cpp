@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "graph/open_graph.h"
-#include "inspect/import/chakra_file.h"
-#include "inspect/import/kineto_file.h"
-#include "inspect/import/nsight_file.h"
+#include "inspect/import/readers/chakra_file.h"
+#include "inspect/import/readers/kineto_file.h"
+#include "inspect/import/readers/nsight_file.h"
 #include "inspect/import/recovered_step.h"
 #include "inspect/import/step_replay.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -96,7 +96,20 @@ inline std::vector<graph::Operation> further_operations() {
           graph::PutColumns{{2, 3, 4, 2}, true},
           graph::AttentionForward{2, 3, 4, 2, 8, 0, false, 0.5F},
           graph::AttentionBackward{2, 3, 4, 2, 8, 2, false, 0.5F},
-          graph::AttentionDecode{2, 4, 2, 8, 16, 0, 0.5F}};
+          graph::AttentionDecode{2, 4, 2, 8, 16, 0, 0.5F},
+          graph::Route{{5, 4, 2}},
+          graph::Route{{5, 4, 2, true}},
+          graph::RouteBackward{{5, 4, 2}},
+          graph::RouteBackward{{5, 4, 2, true}},
+          graph::SortByExpert{5, 4, 2},
+          graph::GatherRows{{5, 2, 3}},
+          graph::CombineRows{{5, 2, 3}},
+          graph::CombineRows{{5, 2, 3}, true},
+          graph::CombineRowsBackward{{5, 2, 3}},
+          graph::GroupedGemm{10, 3, 6, 4},
+          graph::GroupedGemm{10, 3, 6, 4, true},
+          graph::GroupedGemmGradient{10, 3, 6, 4},
+          graph::GroupedGemmGradient{10, 3, 6, 4, true}};
 }
 
 inline std::vector<graph::Operation> every_operation() {

@@ -1,5 +1,6 @@
 #include "ops/family.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,8 +48,9 @@ TEST(Family, ParametersAreThoseOfTheClass) {
     std::set<std::string> names;
     for (const ParameterSpec& spec : model_parameters(testing::tiny_model(kind))) {
       for (const StoredTensor& tensor : spec.stored) {
-        const std::size_t layer = tensor.name.find(".1.");
-        if (layer != std::string::npos) names.insert(tensor.name.substr(layer + 3));
+        constexpr std::string_view kSecond = "layers.1.";
+        const std::size_t layer = tensor.name.find(kSecond);
+        if (layer != std::string::npos) names.insert(tensor.name.substr(layer + kSecond.size()));
       }
     }
     return names;
@@ -72,6 +74,23 @@ TEST(Family, ParametersAreThoseOfTheClass) {
   Names gemma3 = matrices;
   gemma3.insert({"input_layernorm.weight", "pre_feedforward_layernorm.weight"});
   EXPECT_EQ(stored(testing::ModelKind::gemma3_text), gemma3);
+  Names experts = {"input_layernorm.weight",  "self_attn.q_proj.weight", "self_attn.k_proj.weight",
+                   "self_attn.v_proj.weight", "self_attn.o_proj.weight", "post_attention_layernorm.weight"};
+  Names qwen = experts;
+  experts.insert("block_sparse_moe.gate.weight");
+  for (const char* expert : {"0", "1", "2", "3"}) {
+    for (const char* part : {"w1", "w2", "w3"}) {
+      experts.insert(fmt::format("block_sparse_moe.experts.{}.{}.weight", expert, part));
+    }
+  }
+  EXPECT_EQ(stored(testing::ModelKind::mixtral), experts);
+  qwen.insert({"self_attn.q_norm.weight", "self_attn.k_norm.weight", "mlp.gate.weight"});
+  for (int expert = 0; expert < 8; ++expert) {
+    for (const char* part : {"gate_proj", "up_proj", "down_proj"}) {
+      qwen.insert(fmt::format("mlp.experts.{}.{}.weight", expert, part));
+    }
+  }
+  EXPECT_EQ(stored(testing::ModelKind::qwen3_moe), qwen);
 }
 
 TEST(Family, NormsBeginAsTheIdentity) {

@@ -48,6 +48,18 @@ TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
   EXPECT_NEAR(static_cast<double>(model_by_name("gpt-640b").parameters()), 619e9, 0.5e9);
 }
 
+TEST(ModelConfig, ATokenComputesWithItsExpertsAlone) {
+  const ModelConfig mixtral = model_by_name("mixtral-8x7b");
+  EXPECT_EQ(mixtral.parameters(), 46'702'792'704);
+  EXPECT_EQ(mixtral.active_parameters(), 12'879'925'248);
+  ModelConfig model = testing::tiny_model(testing::ModelKind::qwen3_moe);  // 2 layers, 3 of 8 experts of 12 columns
+  EXPECT_EQ(model.parameters() - model.active_parameters(), 2 * 5 * 3 * 16 * 12);
+  model.dense_layers = LayerSet({0});
+  EXPECT_EQ(model.parameters() - model.active_parameters(), 5 * 3 * 16 * 12);
+  const ModelConfig dense = model_by_name("llama-8b");
+  EXPECT_EQ(dense.active_parameters(), dense.parameters());
+}
+
 TEST(ModelConfig, EveryNamedModelIsValid) {
   for (const ModelConfig& model : all_models()) EXPECT_NO_THROW(validate(model)) << model.name;
 }
@@ -144,6 +156,19 @@ TEST(ModelConfig, RefusesWhatCannotBeAModel) {
       {"biases of Q, K and V with norms", [](ModelConfig& m) { m.qkv_bias = m.qk_norm = true; }, "without out-bias"},
       {"full layers without a window", [](ModelConfig& m) { m.full_layers = LayerSet({1}); }, "full-layers out"},
       {"factors of another family", [](ModelConfig& m) { m.logits_divisor = 2; }, "family=granite"},
+      {"experts in another family", [](ModelConfig& m) { m.experts = 4; }, "family=mixtral"},
+      {"no experts", [](ModelConfig& m) { m.family = Family::mixtral; }, "model.experts = 0"},
+      {"more experts a token than there are",
+       [](ModelConfig& m) { m.family = Family::mixtral, m.experts = 4, m.experts_per_token = 5; },
+       "a whole number from 1 to 4"},
+      {"no layer with experts",
+       [](ModelConfig& m) {
+         m.family = Family::qwen3_moe, m.experts = 4, m.dense_layers = LayerSet({0, 1, 2, 3});
+       },
+       "model.dense-layers = 0-3 of 4 layers"},
+      {"shares that don't add up to 1 in Mixtral",
+       [](ModelConfig& m) { m.family = Family::mixtral, m.experts = 4, m.normalise_experts = false; },
+       "family=qwen3_moe"},
       {"too many parameters", [](ModelConfig& m) { m.layers = 10'000, m.hidden = 1'000'000; }, "a model of 250"},
       {"too many positions", [](ModelConfig& m) { m.context = 100'000'000, m.layers = 100; },
        "100 blocks of 100000000"},

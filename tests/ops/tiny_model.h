@@ -18,7 +18,8 @@ struct ModelSizes {
   std::int64_t layers = 2, hidden = 16, heads = 4, kv_heads = 2, ffn = 24, vocab = 19, context = 8;
 };
 
-/// These sizes as gpt2, which has a tied head and keys and values of every head, or as llama with an untied head.
+/// These sizes as gpt2, which has a tied head and keys and values of every head, or as llama with an untied head. A
+/// family of experts has four of them.
 inline ops::ModelConfig of_family(ops::Family family, const ModelSizes& sizes) {
   ops::ModelConfig model;
   model.family = family;
@@ -30,6 +31,7 @@ inline ops::ModelConfig of_family(ops::Family family, const ModelSizes& sizes) {
   model.vocab = sizes.vocab;
   model.context = sizes.context;
   model.tied = family == ops::Family::gpt2;
+  if (model.parts().has_key("experts")) model.experts = 4;
   return model;
 }
 
@@ -53,19 +55,22 @@ enum class ModelKind : std::uint8_t {
   olmo2,
   olmo3,
   gemma,
-  gemma3_text
+  gemma3_text,
+  mixtral,
+  qwen3_moe
 };
 
 inline const char* to_string(ModelKind kind) {
-  constexpr const char* kNames[] = {"gpt2", "llama",   "llama_biased", "mistral", "qwen2", "qwen3", "ministral",
-                                    "phi3", "smollm3", "granite",      "olmo2",   "olmo3", "gemma", "gemma3_text"};
+  constexpr const char* kNames[] = {"gpt2",      "llama",       "llama_biased", "mistral",  "qwen2", "qwen3",
+                                    "ministral", "phi3",        "smollm3",      "granite",  "olmo2", "olmo3",
+                                    "gemma",     "gemma3_text", "mixtral",      "qwen3_moe"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
 inline constexpr auto kEveryKind = std::to_array<ModelKind>(
     {ModelKind::gpt2, ModelKind::llama, ModelKind::llama_biased, ModelKind::mistral, ModelKind::qwen2, ModelKind::qwen3,
      ModelKind::ministral, ModelKind::phi3, ModelKind::smollm3, ModelKind::granite, ModelKind::olmo2, ModelKind::olmo3,
-     ModelKind::gemma, ModelKind::gemma3_text});
+     ModelKind::gemma, ModelKind::gemma3_text, ModelKind::mixtral, ModelKind::qwen3_moe});
 
 inline ops::Family family_of(ModelKind kind) {
   for (const ops::FamilyParts& parts : ops::all_families()) {
@@ -95,6 +100,7 @@ inline ops::ModelConfig tiny_model(ModelKind kind, const ModelSizes& sizes = {})
   switch (kind) {
     case ModelKind::gpt2:
     case ModelKind::llama:
+    case ModelKind::mixtral:
       break;
     case ModelKind::ministral:
       model.window = 4;
@@ -141,6 +147,11 @@ inline ops::ModelConfig tiny_model(ModelKind kind, const ModelSizes& sizes = {})
       break;
     case ModelKind::mistral:
       model.window = 3;
+      model.head_size = 6;
+      break;
+    case ModelKind::qwen3_moe:
+      model.experts = 8, model.experts_per_token = 3, model.expert_ffn = 12;
+      model.normalise_experts = false;
       model.head_size = 6;
       break;
     case ModelKind::qwen2:

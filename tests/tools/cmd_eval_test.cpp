@@ -26,7 +26,7 @@ class HuggingFaceFolder : public testing::WeftFolder, public ::testing::WithPara
 
 INSTANTIATE_TEST_SUITE_P(Models, HuggingFaceFolder,
                          ::testing::Values("hf_gpt2", "hf_llama", "hf_biased_llama", "hf_mistral", "hf_qwen2",
-                                           "hf_qwen3"),
+                                           "hf_qwen3", "hf_mixtral", "hf_qwen3_moe"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(HuggingFaceFolder, HasTheLossOfTransformers) {

@@ -137,7 +137,8 @@ TEST_F(TraceCommand, ImportsATraceOfPyTorch) {
   const json graph = read_json("step.graph.json");
   EXPECT_EQ(graph.at("source"), "kineto");
   EXPECT_EQ(graph.at("world"), 2);
-  EXPECT_TRUE(has(trace({"import", "rank0.json"}).output, "replayed ms"));
+  EXPECT_TRUE(has_parts(trace({"import", "rank0.json"}).output, {"replayed ms", "No step is marked"}));
+  EXPECT_FALSE(has(trace({"import", "rank0.json", "--whole"}).output, "No step is marked")) << "as was asked";
   EXPECT_TRUE(has(trace({"import", "rank0.json", "--step", "3"}).errors, "marks no steps"));
   expect_refusal({"trace", "import", "rank0.json", "--step", "3", "--whole"}, {});
   expect_refusal({"trace", "import", "rank0.json", "--step", "3", "--from-ms", "1"}, {});
@@ -155,6 +156,8 @@ TEST_F(TraceCommand, RefusesWhatItCannotRead) {
       expect_refusal({"trace", command, file}, {file});
     }
   }
+  expect_refusal({"trace", "import", "empty.json"}, {"'empty.json' is empty"});
+  expect_refusal({"trace", "import", "other.json"}, {"'other.json'", "operators of CPU threads"});
   simulate("serial", "a.json");
   EXPECT_EQ(trace({}).exit_code, 2);
   EXPECT_TRUE(has(trace({"sumary", "a.json"}).errors, "did you mean summary?"));

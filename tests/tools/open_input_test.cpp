@@ -179,6 +179,19 @@ TEST_F(OpenGraphCommand, IsComparedInAFolder) {
       printed.at("policies").at(1).at("step_ms"));
 }
 
+/// The step takes 2.41 us: two decimals of a millisecond would be 0.
+TEST_F(OpenGraphCommand, HasTheBoundOfOnePolicyInItsReport) {
+  const json compared = object_of({"compare", "s.graph.json", "--policies", "program"});
+  const double bound = compared.at("bound_ms");
+  EXPECT_GT(bound, 0.002);
+  const std::string table = output({"compare", "s.graph.json", "--policies", "program"});
+  EXPECT_NEAR(number_after(table, "No order can take less than "), bound, 0.001 * bound);
+  for (const Words& policies : {Words{}, Words{"--policies", "program"}}) {
+    output(testing::joined({"report", "s.graph.json", "-o", "one.html"}, policies));
+    EXPECT_NEAR(number_after(read("one.html"), "configured step takes less than "), bound, 0.001 * bound);
+  }
+}
+
 TEST_F(OpenGraphCommand, ReplacesItsOwnFolderAlone) {
   output({"compare", "s.graph.json", "--policies", "serial", "-o", "kept"});
   output({"compare", "s.graph.json", "--policies", "program", "-o", "kept"});
@@ -189,7 +202,10 @@ TEST_F(OpenGraphCommand, ReplacesItsOwnFolderAlone) {
 
 TEST_F(OpenGraphCommand, ASlowRankHoldsUpItsGroup) {
   // On rank 0 up takes 2000 and other 1600, and the update 400.
-  EXPECT_DOUBLE_EQ(step_seconds({"simulate", "s.graph.json", "--slow-rank", "2"}), 1e-9 * (10 + 2000 + 1600 + 400));
+  for (const char* slow : {"2", "0=2", "1=2"}) {
+    EXPECT_DOUBLE_EQ(step_seconds({"simulate", "s.graph.json", "--slow-rank", slow}), 1e-9 * (10 + 2000 + 1600 + 400));
+  }
+  expect_refusal({"simulate", "s.graph.json", "--slow-rank", "2=2"}, {"rank 2 isn't in the step", "0 to 1"});
   EXPECT_NE(step_seconds({"simulate", "s.graph.json", "--noise", "0.1"}), 2.41e-6);
   object_of({"compare", "s.graph.json", "--policies", "serial", "--noise", "0.1"});
 }

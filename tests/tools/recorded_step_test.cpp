@@ -96,6 +96,24 @@ TEST_F(RecordedStepCommand, IsAskedWhatIf) {
   expect_refusal({"simulate", "--model", "tiny", "--no-host"}, {"--no-host without a graph file"});
 }
 
+/// A slow rank computes for 8 times 600 or 800 us, and after the last sum, which takes 270 us, 200 us more; the
+/// host goes on for another 409 us.
+TEST_F(RecordedStepCommand, IsAskedWhatIfOneOfItsRanksWereSlow) {
+  EXPECT_NEAR(step_ms({"--slow-rank", "0=2"}), 0.02 + 4.8 + 0.27 + 0.2 + 0.409, 0.02);
+  EXPECT_NEAR(step_ms({"--slow-rank", "1=2"}), 0.02 + 6.4 + 0.27 + 0.2 + 0.409, 0.02);
+  EXPECT_DOUBLE_EQ(step_ms({"--slow-rank", "2"}), step_ms({"--slow-rank", "0=2"}));
+  EXPECT_NEAR(step_ms({"--slow-rank", "1=2", "--class", "1"}), 0.02 + 6.4 + 0.27 + 0.2 + 0.409, 0.02);
+  expect_refusal({"simulate", "s.graph.json", "--slow-rank", "2=2"}, {"rank 2 isn't in the step", "0, 1"});
+  expect_refusal({"simulate", "s.graph.json", "--slow-rank", "0=2", "--class", "1"}, {"rank 0 isn't in the step"});
+}
+
+TEST_F(RecordedStepCommand, HasItsBoundInAReport) {
+  const double bound = object_of({"compare", "s.graph.json", "--policies", "recorded"}).at("bound_ms");
+  EXPECT_NEAR(bound, 4, 0.1) << "its order was recorded";
+  output({"report", "s.graph.json", "-o", "one.html"});
+  EXPECT_NEAR(number_after(read("one.html"), "configured step takes less than "), bound, 0.01);
+}
+
 TEST_F(RecordedStepCommand, IsExplainedByItsReplay) {
   const std::string text = output({"explain", "s.graph.json"});
   EXPECT_TRUE(text.starts_with("verdict  bound by computing"));

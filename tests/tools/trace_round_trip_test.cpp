@@ -14,7 +14,7 @@
 #include "base/files/input_file.h"
 #include "inspect/formats/pytorch_trace.h"
 #include "inspect/formats/recorded_file.h"
-#include "inspect/import/kineto_file.h"
+#include "inspect/import/readers/kineto_file.h"
 #include "inspect/import/trace_import.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/explain.h"

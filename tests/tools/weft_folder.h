@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -49,6 +50,11 @@ class WeftFolder : public ::testing::Test {
     const std::string mark = "data-form=\"plain\">";
     const std::size_t at = html.find(mark) + mark.size();
     return nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
+  }
+  /// The number that stands after these words; below 0: none does.
+  static double number_after(const std::string& text, const std::string& words) {
+    const std::size_t at = text.find(words);
+    return at == std::string::npos ? -1 : std::strtod(text.c_str() + at + words.size(), nullptr);
   }
   static bool has(const std::string& text, const std::string& part) { return contains(text, part); }
 

@@ -1,6 +1,8 @@
 """Every order that Weft makes of a step trains to the captured order's bits, and what makes an order allowed is what an
 independent look at the operators finds."""
 
+import json
+import math
 import random
 import unittest
 
@@ -9,9 +11,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-POLICIES = ["serial", "program", "critical-path", "lhs", "random", "inductor", "deepcompile", "anneal", "portfolio"]
 RANDOM_ORDERS = 20
 STEPS = 5
+SMALL_MB, ALL_MB = 0.02, math.inf  # buckets of the small models here
 
 
 def prepared(way: str, kind: str = "llama"):
@@ -69,7 +71,7 @@ def random_order(graph, seed: int) -> list[str]:
 
 def trains_alike(way: str, kind: str, rank: int) -> dict:
     """By order: whether all that it changes has the captured order's bits."""
-    from weft_torch import orders
+    from weft_torch import buckets, orders
 
     model, optimizer, step = prepared(way, kind)
     for number in range(2):
@@ -77,12 +79,11 @@ def trains_alike(way: str, kind: str, rank: int) -> dict:
         step(cases.batch(rank, number))
     start = [tensor.clone() for tensor in held(model, optimizer)]
     captured = step._current()
-    graph = captured.traced.module.graph
 
     def run(module):
         for tensor, value in zip(held(model, optimizer), start, strict=True):
             tensor.copy_(value)
-        captured.modules["captured"] = module
+        captured.choices["captured"].module = module
         for number in range(STEPS):
             torch.manual_seed(10 + number)
             step(cases.batch(rank, 10 + number))
@@ -91,20 +92,29 @@ def trains_alike(way: str, kind: str, rank: int) -> dict:
     module = captured.traced.module
     expected = run(module)
     assert any(not torch.equal(a, b) for a, b in zip(expected, start, strict=True))
-    plans = [(policy, plan_of_rank_0(step, policy)) for policy in POLICIES]
-    plans += [(f"random order {seed}", random_order(graph, seed)) for seed in range(RANDOM_ORDERS)]
     result = {}
-    for name, plan in plans:
-        orders.check(graph, plan)
-        found = run(orders.reordered(module, plan))
-        result[name] = all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    for label, megabytes in (("", 0), (" in small buckets", SMALL_MB), (" in one bucket", ALL_MB)):
+        graph = buckets.joined(module, megabytes)
+        policies = ["lhs"] if label else every_policy(step)
+        plans = [(policy, plan_of_rank_0(step, graph, policy)) for policy in policies]
+        plans += [(f"random order {seed}", random_order(graph.graph, seed)) for seed in range(RANDOM_ORDERS)]
+        for name, plan in plans:
+            orders.check(graph.graph, plan)
+            found = run(orders.reordered(graph, plan))
+            result[name + label] = all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
     return result
 
 
-def plan_of_rank_0(step, policy) -> list[str]:
-    plan = [step.graph().planned(policy, "--machine", "laptop") if torch.distributed.get_rank() == 0 else None]
-    torch.distributed.broadcast_object_list(plan, 0)
-    return plan[0]
+def every_policy(step) -> list[str]:
+    """All that `weft compare --policies all` names."""
+    table = step.graph().run("compare", "--policies", "all", "--machine", "laptop", "--json")
+    return [row["policy"] for row in json.loads(table)["policies"]]
+
+
+def plan_of_rank_0(step, module, policy) -> list[str]:
+    from weft_torch import ranks
+
+    return ranks.from_rank_0(lambda: step._graph_of(module, None).planned(policy, "--machine", "laptop")[0])
 
 
 def ddp(rank):
@@ -126,7 +136,8 @@ def dropout_and_tied(rank):
 class Bits(unittest.TestCase):
     def alike(self, function):
         for found in cases.on_ranks(function):
-            self.assertEqual(len(found), len(POLICIES) + RANDOM_ORDERS)
+            self.assertGreater(len(found), 3 * RANDOM_ORDERS + 10)
+            self.assertTrue({"serial", "exact", "portfolio", "lhs in one bucket"} <= set(found))
             self.assertEqual([name for name, same in found.items() if not same], [])
 
     def test_ddp(self):
@@ -140,6 +151,74 @@ class Bits(unittest.TestCase):
 
     def test_dropout_and_tied_weights(self):
         self.alike(dropout_and_tied)
+
+
+def counts(rank) -> dict:
+    """By way and size of buckets: the collectives of a step."""
+    from weft_torch import buckets, graph_file
+
+    result = {}
+    for way in ("ddp", "fsdp"):
+        _, _, step = prepared(way)
+        for number in range(2):
+            step(cases.batch(rank, number))
+        for megabytes in (0, SMALL_MB, ALL_MB):
+            graph = buckets.joined(step._current().traced.module, megabytes)
+            result[way, megabytes] = graph_file.counted(graph.graph)
+    return result
+
+
+def chosen_with(rank, spoil: bool) -> list[str]:
+    """The choices of a step; `spoil`: buckets that give two parts of equal shape to each other."""
+    import weft_torch
+    from weft_torch import buckets
+
+    unpacked = buckets._unpacked
+
+    def swapped(*arguments):
+        parts = unpacked(*arguments)
+        shapes = [part.meta["val"].shape for part in parts]
+        one = next(at for at, shape in enumerate(shapes) if shapes.count(shape) > 1)
+        other = shapes.index(shapes[one], one + 1)
+        parts[one], parts[other] = parts[other], parts[one]
+        return parts
+
+    buckets._unpacked = swapped if spoil else unpacked
+    model = cases.plain()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    step = weft_torch.compile(model, optimizer, cases.plain_loss, parallel="ddp", policy="lhs", weft=cases.WEFT)
+    for number in range(2):
+        step(cases.batch(rank, number))
+    found = list(step._current().choices)
+    for number in range(2, 2 + 3 * len(found)):
+        step(cases.batch(rank, number))
+    assert step.order() in found and set(step.times()) == set(found)
+    return found
+
+
+def sound_choices(rank):
+    return chosen_with(rank, spoil=False)
+
+
+def spoiled_choices(rank):
+    return chosen_with(rank, spoil=True)
+
+
+class Buckets(unittest.TestCase):
+    def test_fewer_collectives(self):
+        for found in cases.on_ranks(counts):
+            self.assertEqual(found["ddp", ALL_MB], {"all_reduce": 1})
+            self.assertEqual(found["fsdp", ALL_MB], {"all_gather": 1, "all_to_all": 1})
+            for way in ("ddp", "fsdp"):
+                alone, small, one = (sum(found[way, mb].values()) for mb in (0, SMALL_MB, ALL_MB))
+                self.assertTrue(one < small < alone, (way, one, small, alone))
+
+    def test_other_bits_are_left_out(self):
+        names = cases.on_ranks(sound_choices)
+        self.assertEqual(names[0], names[1])
+        self.assertTrue(any("buckets" in name for name in names[0]), names[0])
+        for found in cases.on_ranks(spoiled_choices):
+            self.assertEqual(found, ["captured", "lhs"])
 
 
 class Touched(TorchDispatchMode):

@@ -2,13 +2,18 @@
 states; and what it can't do, it refuses by name."""
 
 import copy
+import gzip
+import json
+import tempfile
 import time
 import unittest
+from pathlib import Path
 
 import cases
 import torch
 import weft_torch
 from torch import nn
+from weft_torch import ranks
 
 STEPS = 10
 TOLERANCE = 1e-6
@@ -186,6 +191,13 @@ class Training(unittest.TestCase):
         self.assertEqual(model.seen[0].tolist(), [5.0] * 4)
 
 
+class Predictions(unittest.TestCase):
+    def test_a_prediction_that_is_off_by_a_tenth_is_stale(self):
+        self.assertFalse(stale(1, 0.91))
+        self.assertTrue(stale(1, 0.89))
+        self.assertTrue(stale(1, 1.11))
+
+
 class Refusals(unittest.TestCase):
     def refused(self, *words, loss=cases.language_loss, optimizer=None, model=None, **options):
         model = model or cases.transformer(layers=1)
@@ -237,13 +249,77 @@ def other_model(rank):
     step = weft_torch.compile(
         model, torch.optim.AdamW(model.parameters()), cases.language_loss, weft=cases.WEFT, mesh=mesh
     )
+    return refusal(lambda number: step(cases.batch(rank, number)))[0]
+
+
+def other_options(rank):
+    """Rank 1 has another policy."""
+    model = cases.transformer(layers=1)
+    policy = ("lhs", "serial")[rank]
+    step = weft_torch.compile(
+        model, torch.optim.AdamW(model.parameters()), cases.language_loss, weft=cases.WEFT, policy=policy
+    )
+    return refusal(lambda number: step(cases.batch(rank, number)))
+
+
+def other_plan(rank):
+    """The comparison of plans alone, as it stands before each first step."""
+    from weft_torch import ranks
+
+    return refusal(lambda _: ranks.expect_equal("plan", f"the order of rank {rank}"))
+
+
+def refused_on_one(rank):
+    """A batch that only rank 1 can't cut: rank 0 doesn't wait for it."""
+    model = cases.transformer(layers=1)
+    step = weft_torch.compile(
+        model, torch.optim.AdamW(model.parameters()), cases.language_loss, policy=None, weft=cases.WEFT
+    )
     step(cases.batch(rank, 0))
-    begin = time.monotonic()
+    step.way.accumulate = 3 if rank == 1 else 1
+    return refusal(lambda number: step(cases.batch(rank, number)))
+
+
+def refusal(step) -> tuple[str, float]:
+    """Why two steps are refused, and after how many seconds of the last one."""
     try:
-        step(cases.batch(rank, 1))
+        for number in range(2):
+            begin = time.monotonic()
+            step(number)
     except weft_torch.Unsupported as error:
         return str(error), time.monotonic() - begin
     return "", 0
+
+
+def timeline(rank):
+    """(what the import says, the step's collectives, those of each recorded rank, whether there is a picture)"""
+    model = cases.transformer(layers=1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    step = weft_torch.compile(
+        model, optimizer, cases.language_loss, parallel="ddp", policy="lhs", bucket_mb=(), weft=cases.WEFT
+    )
+    for number in range(2):
+        step(cases.batch(rank, number))
+    with tempfile.TemporaryDirectory() as folder:
+        told = step.timeline([cases.batch(rank, number) for number in range(3)], f"{folder}/step.svg")
+        recorded, drawn = [], True
+        if rank == 0:
+            content = json.loads(gzip.decompress(Path(f"{folder}/step.graph.json.gz").read_bytes()))
+            classes = [[task.get("kind") for task in one["tasks"]] for one in content["classes"]]
+            recorded = [kinds.count("collective") for kinds in classes]
+            drawn = "<svg" in Path(f"{folder}/step.svg").read_text()
+        recorded = ranks.from_rank_0(lambda: recorded)
+    return told, step.collectives(), recorded, drawn
+
+
+def stale(seconds: float, predicted: float) -> bool:
+    """Whether a step of one process says so."""
+    model, _, step, *_ = pair(cases.plain, loss=cases.plain_loss)
+    for number in range(2):
+        step(cases.batch(0, number))
+    choice = step._current().choices["captured"]
+    choice.predicted, choice.times = predicted, [seconds] * 3
+    return "stale" in step.prediction()
 
 
 def sharded_and_clipped(rank):
@@ -272,10 +348,21 @@ class Ranks(unittest.TestCase):
             self.assertIn("DistributedDataParallel", text)
             self.assertIn("parallel='ddp'", text)
 
-    def test_another_plan_is_refused_on_all_ranks(self):
-        for text, seconds in cases.on_ranks(other_model):
-            self.assertIn("rank 1 differs from rank 0", text)
-            self.assertLess(seconds, 60)
+    def test_what_differs_is_refused_on_all_ranks(self):
+        for text in cases.on_ranks(other_model):
+            self.assertIn("graph of rank 1 differs from rank 0", text)
+        for function, word in ((other_options, "options"), (other_plan, "plan")):
+            for text, seconds in cases.on_ranks(function):
+                self.assertIn(f"{word} of rank 1 differs from rank 0", text)
+                self.assertLess(seconds, 10)
+        for text, _ in cases.on_ranks(refused_on_one):
+            self.assertIn("accumulate=3", text)
+
+    def test_timeline(self):
+        for told, of_step, recorded, drawn in cases.on_ranks(timeline):
+            self.assertIn("verdict", told)
+            self.assertEqual(recorded, [of_step["all_reduce"]] * 2)
+            self.assertTrue(drawn)
 
     def test_sharded_and_clipped(self):
         for difference in cases.on_ranks(sharded_and_clipped):

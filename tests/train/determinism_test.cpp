@@ -20,6 +20,8 @@ std::vector<testing::RunKind> kinds_of_runs() {
       for (const std::int64_t ranks : {1, 2, 4}) all.push_back({family, dtype, ranks});
     }
   }
+  all.push_back({ops::Family::mixtral, DType::f32, 2});
+  all.push_back({ops::Family::mixtral, DType::bf16, 1});
   return all;
 }
 

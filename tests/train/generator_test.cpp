@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Families, GeneratorFamilies,
                          ::testing::Values(testing::ModelKind::gpt2, testing::ModelKind::llama,
                                            testing::ModelKind::mistral, testing::ModelKind::qwen3,
                                            testing::ModelKind::smollm3, testing::ModelKind::granite,
-                                           testing::ModelKind::olmo3, testing::ModelKind::gemma3_text),
+                                           testing::ModelKind::olmo3, testing::ModelKind::gemma3_text,
+                                           testing::ModelKind::qwen3_moe),
                          testing::kNameOfParam);
 
 TEST_P(GeneratorFamilies, EveryTokenIsThatOfTheWholePrefixComputedAnew) {

@@ -46,7 +46,8 @@ INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
                                            Move{ops::Family::llama, {2, 1, 1, 2}, {1, 2, 2, 2}, true, true},
                                            Move{ops::Family::llama, {1, 1, 1, 1}, {2, 2, 2, 1}, false, false},
                                            Move{ops::Family::gpt2, {.pipe = 2}, {.z = 2}, false, false},
-                                           Move{ops::Family::llama, {.x = 2}, {.data = 2, .pipe = 2}, false, true}),
+                                           Move{ops::Family::llama, {.x = 2}, {.data = 2, .pipe = 2}, false, true},
+                                           Move{ops::Family::mixtral, {1, 2, 2, 1}, {2, 1, 1, 2}, false, true}),
                          [](const auto& info) {
                            return std::string(to_string(info.param.family)) + "_" + testing::name_of(info.param.from) +
                                   (info.param.zero1_from ? "zero1" : "") + "_" + testing::name_of(info.param.to) +

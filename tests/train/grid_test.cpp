@@ -110,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(Grids, GridKinds,
                                            testing::ModelKind::ministral, testing::ModelKind::phi3,
                                            testing::ModelKind::smollm3, testing::ModelKind::granite,
                                            testing::ModelKind::olmo2, testing::ModelKind::olmo3,
-                                           testing::ModelKind::gemma, testing::ModelKind::gemma3_text),
+                                           testing::ModelKind::gemma, testing::ModelKind::gemma3_text,
+                                           testing::ModelKind::mixtral, testing::ModelKind::qwen3_moe),
                          testing::kNameOfParam);
 
 TEST_P(GridKinds, TrainLikeOneRank) {

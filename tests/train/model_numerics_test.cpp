@@ -149,7 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{testing::ModelKind::gpt2, true, true}, Case{testing::ModelKind::ministral, false},
                       Case{testing::ModelKind::smollm3, false}, Case{testing::ModelKind::granite, true},
                       Case{testing::ModelKind::olmo2, false}, Case{testing::ModelKind::olmo3, true},
-                      Case{testing::ModelKind::gemma, false}, Case{testing::ModelKind::gemma3_text, true}),
+                      Case{testing::ModelKind::gemma, false}, Case{testing::ModelKind::gemma3_text, true},
+                      Case{testing::ModelKind::mixtral, true}, Case{testing::ModelKind::qwen3_moe, false}),
     numerics_name);
 
 double largest(const std::vector<double>& values) {
@@ -248,6 +249,34 @@ TEST_P(ModelNumerics, ClippingScalesAllGradientsAlike) {
     std::vector<double> half = plain.gradient(spec.name);
     for (double& value : half) value *= static_cast<double>(clipped.state(ops::names::kMetrics)[4]);
     EXPECT_LE(largest_difference(clipped.gradient(spec.name), half), 1e-6 * largest(half)) << spec.name;
+  }
+}
+
+// A router of zeros has equal logits, of which the lower experts' win: two of four experts get all tokens.
+TEST(ExpertNumerics, AllTokensMayGoToTheSameExperts) {
+  const ops::ModelConfig model = testing::tiny_model(testing::ModelKind::mixtral);
+  ops::StepConfig step;
+  step.micro_batch = kSequences;
+  step.seq_len = kSeqLen;
+  step.beta1 = 0;
+  step.clip = 0;
+  Model net(model, step);
+  testing::ReferenceTransformer::Parameters parameters = net.parameters();
+  for (const char* router : {"L0.mlp.router.weight", "L1.mlp.router.weight"}) {
+    std::ranges::fill(net.state(router), 0.0F);
+    std::ranges::fill(parameters.at(router).values, 0.0);
+  }
+  const testing::ReferenceTransformer reference(model, kSeqLen);
+  EXPECT_NEAR(net.train(), reference.loss(parameters, net.tokens(), net.targets()), 1e-5);
+  for (const char* name : {"L0.mlp.experts.up.weight", "L0.mlp.experts.down.weight", "L1.mlp.experts.up.weight"}) {
+    const std::vector<double> found = net.gradient(name);
+    const auto half = found.begin() + std::ssize(found) / 2;
+    EXPECT_GT(largest({found.begin(), half}), 1e-4) << name;
+    EXPECT_EQ(largest({half, found.end()}), 0) << name;
+    const std::vector<double> direction = random_direction(found.size(), 1);
+    EXPECT_NEAR(product(found, direction), reference.slope(parameters, name, direction, net.tokens(), net.targets()),
+                1e-4 * largest(found) / std::sqrt(static_cast<double>(found.size())))
+        << name;
   }
 }
 

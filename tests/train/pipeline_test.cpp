@@ -100,7 +100,7 @@ TEST(PipelineFlags, TrainWithAndWithoutStages) {
                                    // A tied embedding's gradients are scattered over z in each micro-batch, and its two
                                    // stages' sums are added at the end.
                                    {"scattered micro-batches", gpt2, {.z = 2}, scatter, {"1f1b", "zb-h1"}, false},
-                                   {"scattered micro-batches", llama, {.z = 2}, scatter, {"1f1b", "zb-h1"}},
+                                   {"scattered micro-batches", llama, {.z = 2}, scatter, {"1f1b", "zb-h1", "zb-v"}},
                                    // The first and the last stage keep equal copies of it, on two ranks or on one.
                                    {"a tied embedding",
                                     gpt2,

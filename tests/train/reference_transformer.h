@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,8 +63,10 @@ class ReferenceTransformer {
       if (!gpt2() && !model_.unrotated_layers.contains(layer)) rotate(qkv, layer);
       ReferenceMatrix branch = linear(attention(qkv, model_.window_of(layer)), parameters, name + "attn.out");
       add_branch(x, norm_if_any(branch, parameters, name + "post_norm1"), site + 1);
-      branch = linear(norm_if_any(x, parameters, name + "norm2"), parameters, name + "mlp.up");
-      branch = linear(activation(branch), parameters, name + "mlp.down");
+      branch = norm_if_any(x, parameters, name + "norm2");
+      branch = model_.has_experts(layer)
+                   ? experts(branch, parameters, name + "mlp.")
+                   : linear(activation(linear(branch, parameters, name + "mlp.up")), parameters, name + "mlp.down");
       add_branch(x, norm_if_any(branch, parameters, name + "post_norm2"), site + 2);
     }
     ReferenceMatrix scores =
@@ -271,6 +274,39 @@ class ReferenceTransformer {
       }
     }
     return y;
+  }
+
+  // Jiang et al. 2024 (Mixtral): the MLPs of the largest logits, each times its share in the softmax of all logits, or
+  // of the chosen ones.
+  ReferenceMatrix experts(const ReferenceMatrix& x, const Parameters& parameters, const std::string& name) const {
+    const ReferenceMatrix logits = product(x, parameters.at(name + "router.weight"));
+    const ReferenceMatrix &up = parameters.at(name + "experts.up.weight"),
+                          &down = parameters.at(name + "experts.down.weight");
+    const std::int64_t width = model_.expert_cols();
+    ReferenceMatrix sum(x.rows, x.cols);
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      std::vector<std::int64_t> order(static_cast<std::size_t>(model_.experts));
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::stable_sort(order, [&](auto a, auto b) { return logits.at(r, a) > logits.at(r, b); });
+      double total = 0;
+      for (std::int64_t e = 0; e < (model_.normalise_experts ? model_.experts_per_token : model_.experts); ++e) {
+        total += std::exp(logits.at(r, order[static_cast<std::size_t>(e)]));
+      }
+      for (std::int64_t j = 0; j < model_.experts_per_token; ++j) {
+        const std::int64_t expert = order[static_cast<std::size_t>(j)];
+        const double share = std::exp(logits.at(r, expert)) / total;
+        for (std::int64_t f = 0; f < width; ++f) {
+          double gate = 0, value = 0;
+          for (std::int64_t c = 0; c < x.cols; ++c) {
+            gate += x.at(r, c) * up.at(2 * expert * width + f, c);
+            value += x.at(r, c) * up.at((2 * expert + 1) * width + f, c);
+          }
+          const double active = gate / (1 + std::exp(-gate)) * value;
+          for (std::int64_t c = 0; c < x.cols; ++c) sum.at(r, c) += share * active * down.at(expert * x.cols + c, f);
+        }
+      }
+    }
+    return sum;
   }
 
   ops::ModelConfig model_;

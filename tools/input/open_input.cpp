@@ -149,6 +149,23 @@ std::string OpenInput::title() const {
   return text;
 }
 
+std::int64_t OpenInput::place_of(std::int64_t rank) const {
+  std::int64_t before = 0;
+  std::vector<std::string> known;
+  for (std::size_t k = 0; k < graph.classes.size(); ++k) {
+    if (!has_class(k)) continue;
+    std::vector<std::int64_t> ranks = graph.classes[k].ranks;
+    if (ranks.empty()) ranks = {before};  // nobody says which rank it is
+    const auto found = std::ranges::find(ranks, rank);
+    if (found != ranks.end()) return before + (found - ranks.begin());
+    before += std::ssize(ranks);
+    const std::string last = ranks.size() > 1 ? fmt::format(" to {}", ranks.back()) : "";
+    known.push_back(fmt::format("{}{}", ranks.front(), last));
+  }
+  throw UserError(fmt::format("rank {} isn't in the step", rank), "one of its ranks: " + join(known),
+                  "another rank, or an import of this one's trace, too");
+}
+
 double OpenInput::recorded_ns() const {
   double longest = 0;
   for (std::size_t k = 0; k < graph.classes.size(); ++k) {

@@ -57,6 +57,9 @@ struct OpenInput {
   std::string title() const;
   /// Whether the step has the class of this index.
   bool has_class(std::size_t k) const { return problem.classes.size() == graph.classes.size() || k == class_index; }
+  /// The place of a rank among the ranks of the step's classes, as simulations number them. Throws UserError if the
+  /// step doesn't have it.
+  std::int64_t place_of(std::int64_t rank) const;
   /// The recorded length of the step, of several classes the greatest; 0: it was never recorded.
   double recorded_ns() const;
   /// Of a step that was planned as it was recorded: what it is bound by, and what would shorten it. Absent: it was

@@ -33,10 +33,14 @@ struct NeutralSetting {
   double value;
 };
 constexpr std::array kNeutralSettings = {NeutralSetting{"embedding_multiplier", 1},
-                                         NeutralSetting{"residual_multiplier", 1}, NeutralSetting{"logits_scaling", 1},
-                                         NeutralSetting{"logit_scale", 1}, NeutralSetting{"partial_rotary_factor", 1}};
-constexpr std::array kForeignSettings = {"attention_multiplier",    "query_pre_attn_scalar", "attn_logit_softcapping",
-                                         "final_logit_softcapping", "quantization_config",   "num_local_experts"};
+                                         NeutralSetting{"residual_multiplier", 1},
+                                         NeutralSetting{"logits_scaling", 1},
+                                         NeutralSetting{"logit_scale", 1},
+                                         NeutralSetting{"partial_rotary_factor", 1},
+                                         NeutralSetting{"num_local_experts", 0},
+                                         NeutralSetting{"num_experts", 0}};
+constexpr std::array kForeignSettings = {"attention_multiplier", "query_pre_attn_scalar", "attn_logit_softcapping",
+                                         "final_logit_softcapping", "quantization_config"};
 
 /// A size of gpt2 under its name, or under `alias`, the name in other families, which transformers takes for the same
 /// size.
@@ -126,6 +130,7 @@ bool has_factor(const HfType& type, const Factor& factor) {
 
 bool reads_setting(const HfType& type, std::string_view key) {
   if (key == kQueryScalar) return type.query_scalar;
+  if (std::ranges::find(kExpertCounts, key) != kExpertCounts.end()) return type.has_experts();
   return std::ranges::any_of(kFactors,
                              [&](const Factor& factor) { return factor.setting == key && has_factor(type, factor); });
 }
@@ -179,6 +184,7 @@ ops::ModelConfig read_llama(const HfKeys& keys, const HfType& type) {
   const bool usual = model.heads > 0 && head * model.heads == model.hidden;
   if (!usual) model.head_size = head;
   read_layers(keys, type, model);
+  read_experts(keys, type, model);
   read_rope(keys, type, model);
   if (model.heads > 0) read_factors(keys, type, model);
   return model;
@@ -255,6 +261,7 @@ void write_llama(const ops::ModelConfig& model, JsonObject& config) {
   if (type.mlp_bias) config.add("mlp_bias", model.mlp_bias);
   if (type.attention_bias) config.add("attention_bias", model.out_bias);
   write_layers(model, type, config);
+  write_experts(model, type, config);
   write_factors(model, type, config);
   config.add("rms_norm_eps", shortest_double(model.norm_eps));
   write_rope(model, type, config);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +48,8 @@ std::vector<bool> usual_layers(const HfKeys& keys, const HfType& type, const ops
 
 /// Positions of the window; 0: none.
 std::int64_t window_of(const HfKeys& keys, const HfType& type) {
-  const bool has_switch = type.windows == HfWindows::switched || type.windows == HfWindows::unrotated;
+  const bool has_switch = type.windows == HfWindows::switched || type.windows == HfWindows::switched_everywhere ||
+                          type.windows == HfWindows::unrotated;
   const bool used = type.windows != HfWindows::none && (!has_switch || keys.flag_or("use_sliding_window", false));
   if (!used) return 0;
   const std::int64_t window = keys.integer_or("sliding_window", keys.mentions("sliding_window") ? 0 : type.window);
@@ -72,6 +74,36 @@ ops::LayerSet unrotated_layers(const HfKeys& keys, std::int64_t layers) {
   if (interval == 0) keys["no_rope_layer_interval"].refuse("a number of layers above 0");
   for (std::int64_t layer = interval - 1; layer < layers; layer += interval) unrotated.push_back(layer);
   return ops::LayerSet(std::move(unrotated));
+}
+
+/// The layers with an MLP in place of experts, by mlp_only_layers and decoder_sparse_step.
+ops::LayerSet dense_layers(const HfKeys& keys, std::int64_t layers) {
+  const std::int64_t step = keys.integer_or("decoder_sparse_step", 1);
+  if (step == 0) keys["decoder_sparse_step"].refuse("a number of layers above 0");
+  std::set<std::int64_t> dense;
+  if (keys.has("mlp_only_layers")) {
+    for (const DocumentValue& layer : keys["mlp_only_layers"].items("a list of layers")) {
+      dense.insert(layer.integer(0, ops::kMostLayers));
+    }
+  }
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    if ((layer + 1) % step != 0) dense.insert(layer);
+  }
+  return ops::LayerSet(std::vector(dense.begin(), dense.lower_bound(layers)));
+}
+
+/// Of two names that mean one number, the type's own or the other.
+std::int64_t expert_count(const HfKeys& keys, const HfExperts& type) {
+  std::optional<std::int64_t> count;
+  for (const char* const key : kExpertCounts) {
+    if (!keys.has(key)) continue;
+    const std::int64_t found = keys.integer(key);
+    if (count && found != *count) {
+      keys[key].refuse(fmt::format("{}, as {} says: both names mean one number", *count, kExpertCounts.front()));
+    }
+    count = found;
+  }
+  return count.value_or(type.experts);
 }
 
 std::vector<std::string> layer_types(const ops::ModelConfig& model) {
@@ -100,10 +132,12 @@ void read_layers(const HfKeys& keys, const HfType& type, ops::ModelConfig& model
     keys["layer_types"].refuse("\"full_attention\" for every layer, as the file gives no window");
   }
   // These classes ignore the list, so that one that says otherwise is a mistake.
-  if (type.windows == HfWindows::everywhere && window > 0 && listed && std::ranges::count(*listed, false) > 0) {
+  const bool everywhere = type.windows == HfWindows::everywhere || type.windows == HfWindows::switched_everywhere;
+  if (everywhere && window > 0 && listed && std::ranges::count(*listed, false) > 0) {
     keys["layer_types"].refuse(
         "\"sliding_attention\" for every layer, or no sliding_window; model_type ministral has both kinds of layers");
   }
+  if (type.windows == HfWindows::switched_everywhere && window > 0) keys.require("max_window_layers", 0);
   const std::vector<bool> sliding = listed ? *listed : usual_layers(keys, type, model);
   const auto first = std::ranges::find(sliding, true);
   // A window that is never shorter than what a query sees is none, unless its layers have rotations of their own.
@@ -126,6 +160,9 @@ void write_layers(const ops::ModelConfig& model, const HfType& type, JsonObject&
     case HfWindows::everywhere:
       config.add("sliding_window", window);
       return;
+    case HfWindows::switched_everywhere:
+      config.add("use_sliding_window", windowed).add("sliding_window", window);
+      return;
     case HfWindows::listed:
       config.add("sliding_window", window).add("layer_types", layer_types(model));
       return;
@@ -141,6 +178,37 @@ void write_layers(const ops::ModelConfig& model, const HfType& type, JsonObject&
   for (std::int64_t layer = 0; layer < model.layers; ++layer) rotated.push_back(model.rotates(layer) ? 1 : 0);
   config.add("use_sliding_window", windowed).add("sliding_window", window);
   config.add("no_rope_layers", rotated).add("layer_types", layer_types(model));
+}
+
+void read_experts(const HfKeys& keys, const HfType& type, ops::ModelConfig& model) {
+  if (!type.has_experts()) return;
+  // Settings with which the model computes another loss, or noise.
+  keys.require("output_router_logits", false);
+  keys.require("router_jitter_noise", 0.0);
+  model.experts = expert_count(keys, type.experts);
+  model.experts_per_token = keys.integer_or("num_experts_per_tok", type.experts.per_token);
+  if (type.experts.width == 0) return;
+  const std::int64_t width = keys.integer_or("moe_intermediate_size", type.experts.width);
+  if (width == 0) keys["moe_intermediate_size"].refuse("a number above 0");
+  if (width != model.ffn) model.expert_ffn = width;
+  model.normalise_experts = keys.flag_or("norm_topk_prob", false);
+  if (model.layers <= ops::kMostLayers) model.dense_layers = dense_layers(keys, model.layers);
+}
+
+void write_experts(const ops::ModelConfig& model, const HfType& type, JsonObject& config) {
+  if (!type.has_experts()) return;
+  config.add(type.experts.count, model.experts)
+      .add("num_experts_per_tok", model.experts_per_token)
+      .add("output_router_logits", false);
+  if (type.experts.width == 0) return;
+  std::vector<std::int64_t> dense;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    if (!model.has_experts(layer)) dense.push_back(layer);
+  }
+  config.add("moe_intermediate_size", model.expert_cols())
+      .add("norm_topk_prob", model.normalise_experts)
+      .add("decoder_sparse_step", 1)
+      .add("mlp_only_layers", dense);
 }
 
 }  // namespace weft::train

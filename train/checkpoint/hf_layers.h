@@ -1,6 +1,8 @@
-// The layers of a config.json that differ from each other: with a window, and without positions. Internal to
-// train/checkpoint.
+// The layers of a config.json that differ from each other: with a window, without positions, with experts or an MLP.
+// Internal to train/checkpoint.
 #pragma once
+
+#include <array>
 
 #include "base/text/json_object.h"
 #include "ops/model_config.h"
@@ -13,5 +15,12 @@ namespace weft::train {
 void read_layers(const HfKeys& keys, const HfType& type, ops::ModelConfig& model);
 
 void write_layers(const ops::ModelConfig& model, const HfType& type, JsonObject& config);
+
+/// The names that transformers gives to the number of experts.
+inline constexpr std::array kExpertCounts = {"num_local_experts", "num_experts"};
+
+/// The same for experts, and for the layers that have an MLP in their place; of a type without experts nothing.
+void read_experts(const HfKeys& keys, const HfType& type, ops::ModelConfig& model);
+void write_experts(const ops::ModelConfig& model, const HfType& type, JsonObject& config);
 
 }  // namespace weft::train

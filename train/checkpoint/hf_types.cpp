@@ -17,17 +17,22 @@ using ops::Family;
 struct ForeignType {
   std::string_view type, part;
 };
-constexpr std::string_view kExperts = "a mixture of experts";
+constexpr std::string_view kSharedExpert = "a shared expert beside a mixture of experts";
 constexpr std::string_view kParallel = "parallel attention and MLP, and rotation of a part of each head";
 constexpr std::array kForeignTypes = {
-    ForeignType{"qwen2_moe", kExperts},
-    ForeignType{"qwen3_moe", kExperts},
-    ForeignType{"mixtral", kExperts},
+    ForeignType{"qwen2_moe", kSharedExpert},
+    ForeignType{"qwen3_next", "linear attention, and a shared expert beside a mixture of experts"},
     ForeignType{"deepseek_v2", "latent attention and a mixture of experts"},
     ForeignType{"deepseek_v3", "latent attention and a mixture of experts"},
+    ForeignType{"dots1", kSharedExpert},
+    ForeignType{"glm4_moe", kSharedExpert},
+    ForeignType{"gpt_oss", "sinks of attention, and biases in a mixture of experts"},
+    ForeignType{"llama4_text", kSharedExpert},
+    ForeignType{"olmoe", "norms of Q and K over all columns beside a mixture of experts"},
+    ForeignType{"phimoe", "LayerNorm beside a mixture of experts"},
     ForeignType{"gemma2", "capped scores of attention and capped logits"},
     ForeignType{"gemma3", "an encoder of images; its model of text is gemma3_text"},
-    ForeignType{"granitemoe", kExperts},
+    ForeignType{"granitemoe", "factors beside a mixture of experts"},
     ForeignType{"phi", kParallel},
     ForeignType{"gpt_neox", kParallel},
     ForeignType{"gptj", kParallel},
@@ -59,6 +64,7 @@ ops::QueryKeyNorm HfType::query_key_norm() const {
 std::span<const HfType> hf_types() {
   using enum HfWindows;
   // Numbers from the classes' configurations in transformers.
+  constexpr HfExperts kMixtral{"num_local_experts", 8, 2}, kQwen3Moe{"num_experts", 128, 8, 768};
   static constexpr HfType kTypes[] = {
       {"llama", "LlamaForCausalLM", Family::llama, 2048, 0, 0, 0, 0, 1e-6F, 1e4F, 0, false, true, true, none, false},
       {"mistral", "MistralForCausalLM", Family::llama, 131072, 8, 0, 4096, 0, 1e-6F, 1e4F, 0, false, false, false,
@@ -81,6 +87,10 @@ std::span<const HfType> hf_types() {
       {"gemma", "GemmaForCausalLM", Family::gemma, 8192, 16, 256, 0, 0, 1e-6F, 1e4F, 0, true, true, false, none, false},
       {"gemma3_text", "Gemma3ForCausalLM", Family::gemma3, 131072, 4, 256, 4096, 6, 1e-6F, 1e6F, 1e4F, true, true,
        false, listed, true},
+      {"mixtral", "MixtralForCausalLM", Family::mixtral, 131072, 8, 0, 0, 0, 1e-5F, 1e6F, 0, false, false, false,
+       everywhere, false, kMixtral},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", Family::qwen3_moe, 32768, 4, 0, 4096, 0, 1e-6F, 1e4F, 0, false, true, false,
+       switched_everywhere, false, kQwen3Moe},
   };
   return kTypes;
 }

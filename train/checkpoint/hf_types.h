@@ -14,10 +14,18 @@ namespace weft::train {
 /// How a type says which layers have a window.
 enum class HfWindows : std::uint8_t {
   none,
-  everywhere,  // sliding_window, in all layers
-  listed,      // layer_types, or all but every n-th layer
-  switched,    // use_sliding_window, with layer_types or max_window_layers
-  unrotated    // use_sliding_window, with layer_types or else the layers without positions
+  everywhere,           // sliding_window, in all layers
+  listed,               // layer_types, or all but every n-th layer
+  switched,             // use_sliding_window, with layer_types or max_window_layers
+  switched_everywhere,  // use_sliding_window, in all layers
+  unrotated             // use_sliding_window, with layer_types or else the layers without positions
+};
+
+/// How a type says what experts its layers have, and the numbers of its class for absent keys.
+struct HfExperts {
+  const char* count = nullptr;  // the key of their number; null: the type has none
+  std::int64_t experts = 0, per_token = 0;
+  std::int64_t width = 0;  // of moe_intermediate_size; 0: experts are as wide as intermediate_size says, in all layers
 };
 
 /// A type, and the numbers of its class in transformers for absent keys; 0: there is none.
@@ -30,10 +38,12 @@ struct HfType {
   bool attention_bias, mlp_bias;  // whether the type has the setting
   HfWindows windows;
   bool query_scalar;  // attention's scores are divided by the root of query_pre_attn_scalar
+  HfExperts experts = {};
 
   ops::QueryKeyNorm query_key_norm() const;
   /// Whether layers with a window have rotary numbers of their own.
   bool has_local_rope() const { return ops::parts_of(family).has_key("rope-local-theta"); }
+  bool has_experts() const { return experts.count != nullptr; }
 };
 
 /// All but gpt2, whose keys have names of their own.

@@ -287,14 +287,17 @@ ElementReader elements_of(const SafetensorsFile& file, const StoredTensorInfo& t
   return [&file, &tensor](std::uint64_t first, std::span<float> out) { file.read(tensor, first, out); };
 }
 
+void expect_shape(const SafetensorsFile& file, const StoredTensorInfo& tensor,
+                  const std::vector<std::uint64_t>& shape) {
+  if (tensor.shape == shape) return;
+  throw UserError(
+      fmt::format("{}: tensor '{}' has shape {}", in_quotes(file.path()), tensor.name, shape_text(tensor.shape)),
+      fmt::format("{} for this model", shape_text(shape)), "give the model sizes of the file");
+}
+
 TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ops::ParameterSpec& spec,
                           const ops::StoredTensor& piece) {
-  const auto shape = stored_shape(spec, piece);
-  if (tensor.shape != shape) {
-    throw UserError(
-        fmt::format("{}: tensor '{}' has shape {}", in_quotes(file.path()), tensor.name, shape_text(tensor.shape)),
-        fmt::format("{} for this model", shape_text(shape)), "give the model sizes of the file");
-  }
+  expect_shape(file, tensor, stored_shape(spec, piece));
   return {elements_of(file, tensor), whole_region(spec, piece), piece.transposed};
 }
 

@@ -117,6 +117,9 @@ struct TensorSource {
   bool transposed = false;
 };
 
+/// Throws UserError, naming file and tensor, on another shape.
+void expect_shape(const SafetensorsFile& file, const StoredTensorInfo& tensor, const std::vector<std::uint64_t>& shape);
+
 /// A tensor that holds all of `piece`, one of spec.stored. Throws UserError, naming file and tensor, on another shape
 /// than stored_shape().
 TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ops::ParameterSpec& spec,

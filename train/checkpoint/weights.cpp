@@ -33,6 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHead = "lm_head.weight";
+constexpr std::string_view kStackedRouter = ".mlp.gate.weight";  // beside stacked experts, of all families
 constexpr const char* kWeightsIndex = "model.safetensors.index.json";
 constexpr std::uint64_t kMostBytesOfIndex = std::uint64_t{64} << 20;
 
@@ -58,10 +59,24 @@ std::vector<fs::path> shard_paths(const fs::path& index) {
 }
 
 /// The name that ParameterSpec::stored would give to a file's tensor.
-std::string canonical(const std::string& name, ops::Family family) {
-  const std::string_view prefix = ops::parts_of(family).stored->prefix;
-  if (!prefix.empty()) return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-  return name.starts_with("model.") || name == kHead ? name : "model." + name;
+std::string canonical(std::string name, ops::Family family) {
+  const ops::StoredNames& names = *ops::parts_of(family).stored;
+  if (!names.prefix.empty()) return name.starts_with(names.prefix) ? name.substr(names.prefix.size()) : name;
+  if (!name.starts_with("model.") && name != kHead) name.insert(0, "model.");
+  if (!names.router.empty() && name.ends_with(kStackedRouter)) {
+    name.replace(name.size() - kStackedRouter.size(), kStackedRouter.size(), fmt::format(".{}.weight", names.router));
+  }
+  return name;
+}
+
+/// The tensor in which transformers 5 stacks a matrix of all experts, [experts, rows, cols]; "" of other parameters.
+/// Its elements are in the order of the parameter's.
+std::string stacked_name(const ops::ParameterSpec& spec, ops::Family family) {
+  const bool up = spec.name.ends_with(".mlp.experts.up.weight");
+  if (!up && !spec.name.ends_with(".mlp.experts.down.weight")) return "";
+  const std::string& first = spec.stored.front().name;
+  const std::size_t layer = first.find(ops::parts_of(family).stored->experts);
+  return fmt::format("{}mlp.experts.{}", first.substr(0, layer), up ? "gate_up_proj" : "down_proj");
 }
 
 /// Constants that some versions of transformers saved.
@@ -132,6 +147,18 @@ bool equal_elements(const Located& one, const Located& other) {
   return true;
 }
 
+/// The parts of stacked experts that `spec.stored` names.
+void add_stacked(const Located& stack, const ops::ParameterSpec& spec, std::int64_t experts, TensorSources& sources) {
+  const auto as_size = [](std::int64_t size) { return static_cast<std::uint64_t>(size); };
+  expect_shape(*stack.file, *stack.tensor, {as_size(experts), as_size(spec.rows / experts), as_size(spec.cols)});
+  for (const ops::StoredTensor& piece : spec.stored) {
+    const std::uint64_t begin = as_size(piece.row_begin * spec.cols);
+    ElementReader part = [read = elements_of(*stack.file, *stack.tensor), begin](
+                             std::uint64_t first, std::span<float> out) { read(begin + first, out); };
+    sources.emplace(&piece, TensorSource{std::move(part), whole_region(spec, piece), false});
+  }
+}
+
 void expect_equal(const Located& head, const Located& embedding) {
   const bool equal = head.tensor->type == embedding.tensor->type && head.tensor->shape == embedding.tensor->shape &&
                      equal_elements(head, embedding);
@@ -180,6 +207,11 @@ ParameterReader open_weights(const fs::path& path, const ops::ModelConfig& model
   WeightFiles& files = opened->files;
   const std::string embedding = std::string(model.parts().stored->embedding) + ".weight";
   for (const ParameterState& parameter : parameters) {
+    const std::string stack = stacked_name(*parameter.spec, model.family);
+    if (!stack.empty() && files.has(stack)) {
+      add_stacked(files.take(stack), *parameter.spec, model.experts, opened->sources);
+      continue;
+    }
     for (const ops::StoredTensor& piece : parameter.spec->stored) {
       const Located found = files.take(piece.name);
       opened->sources.emplace(&piece, whole_source(*found.file, *found.tensor, *parameter.spec, piece));
@@ -189,6 +221,7 @@ ParameterReader open_weights(const fs::path& path, const ops::ModelConfig& model
     }
   }
   for (const ops::ParameterSpec& spec : elsewhere) {
+    files.leave(stacked_name(spec, model.family));
     for (const ops::StoredTensor& piece : spec.stored) {
       files.leave(piece.name);
       if (model.tied && piece.name == embedding) files.leave(std::string(kHead));

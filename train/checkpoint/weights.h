@@ -32,7 +32,8 @@ void read_from(const TensorSources& sources, const ParameterState& parameter);
 /// model.safetensors or model.safetensors.index.json and its shards (a checkpoint of Weft is one of the former), or a
 /// GGUF file (see open_gguf_weights()).
 /// Accepts variants of Hugging Face's files: a "transformer." prefix in gpt2, a missing "model." in llama, attention
-/// masks and rotary frequencies, and an lm_head.weight equal to the embedding where `model` ties them. Throws UserError
+/// masks and rotary frequencies, an lm_head.weight equal to the embedding where `model` ties them, and experts apart or
+/// stacked as transformers 5 has them in memory. Throws UserError
 /// at once, naming the file and the first tensor that is missing, superfluous or of another shape. Of `parameters` only
 /// the specs count, which must outlive the reader. `elsewhere`: parameters of the model that other ranks hold.
 ParameterReader open_weights(const std::filesystem::path& path, const ops::ModelConfig& model,

@@ -149,7 +149,8 @@ void check_products(const RunConfig& config) {
   const ops::ModelConfig& model = config.model;
   const std::int64_t tokens = config.micro_batch * config.seq_len;
   const std::int64_t widest =
-      std::max({4 * model.hidden, model.query_cols() + 2 * model.key_cols(), 2 * model.ffn, model.vocab});
+      std::max({4 * model.hidden, model.query_cols() + 2 * model.key_cols(), 2 * model.ffn,
+                2 * model.expert_cols() * (model.experts > 0 ? model.experts_per_token : 1), model.vocab});
   refuse_if(tokens > kMostElements / widest,
             fmt::format("activations of {} tokens (micro-batch {} of seq-len {}) by {} columns", tokens,
                         config.micro_batch, config.seq_len, widest),
@@ -236,6 +237,8 @@ void check_device(const RunConfig& config) {
             fmt::format("heads of {} columns with device cuda", config.model.head_dim()),
             fmt::format("heads of at most {} columns, or device cpu", cpu::kWidestHeadOnGpu),
             "--device cpu, or a model of narrower heads");
+  refuse_if(config.model.experts > 0, "a model with experts with device cuda",
+            "device cpu: GPUs have no kernels of experts", "--device cpu, or a model without experts");
   refuse_if(config.check_nan, "check-nan with device cuda", "device cpu",
             "--device cpu: the same step, checked task by task");
   refuse_if(kind == CommunicatorKind::mpi, communicator + " with device cuda",

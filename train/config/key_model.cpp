@@ -104,8 +104,8 @@ ConfigKey model_key() {
   return {"model",
           ValueKind::text,
           "text",
-          "a model by name: tiny, small, llama-tiny, gpt2-124m to gpt2-1558m, gpt-5b to gpt-640b, llama-1b to "
-          "llama-405b (docs/models.md), a Hugging Face folder, or a GGUF file; "
+          "a name (docs/models.md): tiny, small, llama-tiny, gpt2-124m to gpt2-1558m, gpt-5b to gpt-640b, llama-1b to "
+          "llama-405b, moe-tiny, mixtral-8x7b, a Hugging Face folder, or a GGUF file; "
           "--init-from loads weights",
           set_model,
           [](const RunConfig& config) { return config.model_name; }};
@@ -188,6 +188,16 @@ std::vector<ConfigKey> model_size_keys() {
       number_key("model.residual-factor", "factor of what attention and MLP add (granite)",
                  &ops::ModelConfig::residual_factor, 0, 1e6),
       number_key("model.logits-divisor", "divisor of logits (granite)", &ops::ModelConfig::logits_divisor, 0, 1e6),
+      number_key("model.experts", "experts in place of an MLP (mixtral, qwen3_moe); 0: an MLP",
+                 &ops::ModelConfig::experts, 0, ops::kMostExperts),
+      number_key("model.experts-per-token", "experts that a router chooses for each token (mixtral, qwen3_moe)",
+                 &ops::ModelConfig::experts_per_token, 1, ops::kMostExperts),
+      number_key("model.expert-ffn", "width of an expert (qwen3_moe); 0: model.ffn", &ops::ModelConfig::expert_ffn, 0,
+                 1 << 22),
+      boolean_key("model.normalise-experts", "the weights of a token's experts add up to 1 (qwen3_moe)",
+                  &ops::ModelConfig::normalise_experts),
+      layers_key("model.dense-layers", "layers with an MLP in a model with experts (qwen3_moe), such as 0,5-7",
+                 &ops::ModelConfig::dense_layers),
   };
   for (ConfigKey& entry : entries) entry = model_size(std::move(entry));
   return entries;

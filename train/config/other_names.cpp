@@ -49,6 +49,12 @@ constexpr std::array kOtherNames = {
     OtherNames{"model.init-std", "initializer-range init-method-std"},
     OtherNames{"model.rope-theta", "rotary-base rope-base"},
     OtherNames{"model.window", "sliding-window window-size"},
+    OtherNames{"model.experts", "num-experts num-local-experts n-experts n-routed-experts"},
+    OtherNames{"model.experts-per-token",
+               "num-experts-per-tok num-experts-per-token top-k topk moe-router-topk n-activated-experts"},
+    OtherNames{"model.expert-ffn", "moe-intermediate-size moe-ffn-hidden-size expert-hidden-size"},
+    OtherNames{"model.normalise-experts", "norm-topk-prob"},
+    OtherNames{"model.dense-layers", "mlp-only-layers first-k-dense-replace moe-layer-freq"},
     OtherNames{"model", "model-name model-type model-size flavor arch architecture model-name-or-path"},
     OtherNames{"init-from",
                "model-name-or-path model-path weights checkpoint ckpt load pretrained pretrained-model "

@@ -394,7 +394,6 @@ void SerialSamples::write(const plan::Plan& plan, cost::Profile& profile) const 
   if (!communicates_) std::erase_if(own, is_collective);
   const std::vector<cost::ProfileEntry> before = std::exchange(profile.entries, merged(world_, own));
   for (const cost::ProfileEntry& known : before) {
-    if (!is_collective(known)) continue;
     const auto sampled = std::ranges::find(profile.entries, known.signature, &cost::ProfileEntry::signature);
     if (sampled == profile.entries.end()) {
       profile.entries.push_back(known);

@@ -28,8 +28,8 @@ class SerialSamples {
   double run(StageComputations& stage);
 
   /// Into the profile: entries with the samples' times on all ranks, and the factor on computations. Keeps the
-  /// profile's data about collectives beside computations, and its entries of collectives that have no samples. `plan`
-  /// is this rank's.
+  /// profile's data about collectives beside computations, and its entries of tasks that have no samples. `plan` is
+  /// this rank's.
   void write(const plan::Plan& plan, cost::Profile& profile) const;
 
  private:

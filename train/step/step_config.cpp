@@ -108,11 +108,13 @@ void check_memory(const RunConfig& config, std::int64_t ranks, double memory_byt
         config.save ? "a smaller model, fewer --ranks, or --save=false for a run without checkpoints"
                     : "a smaller model or fewer --ranks");
   }
-  throw UserError(fmt::format("{} rank{} of {} parameters and micro-batches of {} tokens need at least {} of memory",
-                              ranks, ranks == 1 ? "" : "s", human_count(static_cast<double>(config.model.parameters())),
-                              config.micro_batch * config.seq_len, text(needed)),
-                  fmt::format("at most {}, this machine's memory", text(memory_bytes)),
-                  "a smaller model, a smaller --micro-batch, a shorter --seq-len or fewer --ranks");
+  throw UserError(
+      fmt::format("{} rank{} of {} parameters and micro-batches of {} tokens need at least {} of memory", ranks,
+                  ranks == 1 ? "" : "s", human_count(static_cast<double>(config.model.parameters())),
+                  config.micro_batch * config.seq_len, text(needed)),
+      fmt::format("at most {}, this machine's memory", text(memory_bytes)),
+      "a smaller model, a smaller --micro-batch, a shorter --seq-len or fewer --ranks; weft search tells how "
+      "a --machine of more memory holds it");
 }
 
 }  // namespace weft::train

@@ -26,7 +26,7 @@ constexpr bool kStripOfAStays = false;
 constexpr std::int64_t kAmxBlock = 256;  // a strip of A takes 32 of 48 KiB
 
 // The size of a panel: at most 4.5 MiB of A and 5 MiB of B are packed at a time.
-constexpr std::int64_t kPanelBlocks = 3, kPanelRows = kPackedRowsAtOnce, kPanelCols = 1152;
+constexpr std::int64_t kPanelRows = kPackedRowsAtOnce, kPanelCols = 1152;
 
 // Slices with all rows have at most this many columns, and their packed columns of B stay in the second-level cache. If
 // a panel has fewer than two slices a thread, slices are halved, down to the least size.
@@ -120,7 +120,7 @@ PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, s
       block_(block_of(depth_, unit)),
       panel_rows_(equal_parts(shape.m, kPanelRows, tile_.rows)),
       panel_cols_(equal_parts(shape.n, kPanelCols, tile_.cols)),
-      panel_depth_(kPanelBlocks * block_) {
+      panel_depth_(kPackedBlocks * block_) {
   rows_at_once_ = slice_rows >= shape.m && shape.m <= kPackedRowsAtOnce && arguments.packed_b == nullptr;
   slice_rows_ = round_up(std::min(slice_rows, panel_rows_), tile_.rows);
   slice_cols_ = round_up(std::min(slice_cols, rows_at_once_ ? kMostColsAtOnce : panel_cols_), tile_.cols);
@@ -308,6 +308,11 @@ void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const
   }
 
   if (!sums_in_c() && panel.last) convert_rows(sums, stride, rows, cols, c.b16(c_row) + c_col, c.row_stride);
+}
+
+std::int64_t packed_block(PackedUnit unit) {
+  if (unit == PackedUnit::f32) return kBlock;
+  return 2 * (unit == PackedUnit::amx ? kAmxBlock : kBlock);
 }
 
 DType packed_b_dtype(PackedUnit unit) {

@@ -13,6 +13,10 @@ namespace weft::cpu {
 /// The most rows that a worker can take at a time.
 constexpr std::int64_t kPackedRowsAtOnce = 1024;
 
+/// Elements along k whose products are summed in registers, at most; a panel has up to kPackedBlocks such blocks.
+std::int64_t packed_block(PackedUnit unit);
+inline constexpr std::int64_t kPackedBlocks = 3;
+
 /// A product by the packed engine. A worker takes `slice_rows` × `slice_cols` elements at a time, or less if there are
 /// many threads; the bits don't depend on them. If slices have all rows, up to kPackedRowsAtOnce, a worker packs the
 /// columns of B that it multiplies itself, block by block. Otherwise all workers pack B for all.

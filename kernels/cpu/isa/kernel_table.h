@@ -7,6 +7,8 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/elementwise/reduce.h"
+#include "kernels/cpu/experts/experts.h"
+#include "kernels/cpu/experts/grouped_gemm.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_method.h"
 #include "kernels/cpu/gemm/packed_unit.h"
@@ -33,7 +35,9 @@
   each(vocab_cross_entropy, 8) each(norm_forward, 5) each(norm_backward, 4) each(norm_backward_scratch, 3) \
   each(head_norm_forward, 7) each(head_norm_backward, 7) each(head_norm_backward_scratch, 2) \
   each(norm_statistics, 4) each(norm_forward_of_parts, 7) each(norm_backward_sums, 4) \
-  each(norm_backward_of_parts, 6)
+  each(norm_backward_of_parts, 6) each(route, 5) each(route_backward, 6) each(sort_by_expert, 5) each(gather_rows, 4) \
+  each(combine_rows, 5) each(combine_rows_backward, 5) each(grouped_gemm, 7) each(grouped_gemm_scratch, 5) \
+  each(grouped_gemm_gradient, 7) each(grouped_gemm_gradient_scratch, 5)
 /// The same for the functions below.
 #define WEFT_NAMED_KERNELS(each) \
   each(to_string_of_method, 1) each(fastest_unit_for, 2) each(fastest_unit_here, 0) each(prepare_gemm, 5) \

@@ -3,7 +3,7 @@
 import torch
 
 from . import _private as private
-from .nodes import group_of, is_wait, operation
+from .nodes import added, group_of, is_wait, operation
 
 
 def exchange_sums(graph: torch.fx.Graph) -> None:
@@ -23,12 +23,7 @@ def _exchange(graph, node, wait) -> None:
     functional, aten = torch.ops._c10d_functional, torch.ops.aten
 
     def add(target, *args):
-        made = graph.call_function(target, args)
-        made.meta = {key: value for key, value in node.meta.items() if key.startswith("weft_")}
-        values = [one.meta["val"] if isinstance(one, torch.fx.Node) else one for one in args]
-        with whole.meta["val"].fake_mode:
-            made.meta["val"] = target(*values)
-        return made
+        return added(graph, node, target, *args)
 
     with graph.inserting_before(node):
         sent = add(functional.all_to_all_single.default, whole, parts, parts, group)

@@ -4,6 +4,7 @@ tasks, so that what shares memory is ordered, however it is looked at."""
 import gzip
 import hashlib
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from .nodes import (
     tensors_of,
     written_arguments,
 )
+
+ISSUE = ".issue"  # after a collective's name: the task of the thread that asks for it
 
 
 class Memory:
@@ -79,6 +82,21 @@ def accesses(graph) -> tuple[Memory, dict]:
     return memory, found
 
 
+def dependencies(tasks: dict):
+    """(task, the tasks that have to come before it) of what accesses() found: both touch a piece of memory, and one
+    of them writes."""
+    last_write, reads_since = {}, defaultdict(list)
+    for node, (reads, updates, writes) in tasks.items():
+        before = [last_write[piece] for piece in reads if piece in last_write]
+        for piece in reads:
+            reads_since[piece].append(node)
+        for piece in [*updates, *writes]:
+            before += [last_write[piece]] if piece in last_write else []
+            before += reads_since.pop(piece, [])
+            last_write[piece] = node
+        yield node, [one for one in dict.fromkeys(before) if one is not node]
+
+
 def fingerprint(graph) -> str:
     """Of the step without its costs: equal on ranks that run the same tasks on tensors of the same sizes."""
     text = hashlib.sha256()
@@ -96,25 +114,26 @@ def groups(graph) -> dict[str, list[int]]:
 
 
 def file_of(graph, name: str, world: int, channels: dict[str, list[int]], costs: dict | None = None) -> dict:
-    """`channels`: by process group, its ranks. `costs`: by name of a task, {"ns", "cpu_ns"}; without them a machine's
-    rates tell the times."""
+    """`channels`: by process group, its ranks. `costs`: by name of a task, what costs.measured() gives; without them a
+    machine's rates tell the times. With them, a collective's issue is a task of its own, named NAME.issue."""
     memory, tasks = accesses(graph)
-    rows = []
+    rows, edges = [], []
     for node, (reads, updates, writes) in tasks.items():
         row = {"name": node.name, "operation": operation(node), "reads": reads, "updates": updates, "writes": writes}
-        row["phase"] = node.meta.get("weft_phase", "forward")
+        place = {"phase": node.meta.get("weft_phase", "forward")}
         if node.meta.get("weft_layer", -1) >= 0:
-            row["layer"] = node.meta["weft_layer"]
-        if is_collective(node):
-            row |= _collective(node, channels)
-        else:
-            row |= _shape(node)
+            place["layer"] = node.meta["weft_layer"]
+        row |= place | (_collective(node, channels) if is_collective(node) else _shape(node))
         if costs is not None:
-            row["ns"] = round(costs[node.name]["ns"])
+            cost = {unit: round(value) for unit, value in costs[node.name].items()}
+            row["ns"] = cost["ns"]
             if is_collective(node):
-                row["cpu_ns"] = round(min(costs[node.name]["cpu_ns"], costs[node.name]["ns"]))
+                row["cpu_ns"] = min(cost["cpu_ns"], cost["ns"])
+                issue = {"name": node.name + ISSUE, "operation": "issue", "ns": cost["issue_ns"]}
+                rows.append(issue | {"reads": sorted({*reads, *updates})} | place)
+                edges.append({"from": len(rows) - 1, "to": len(rows)})
         rows.append(row)
-    return {
+    content = {
         "format": "weft-graph",
         "version": 1,
         "name": name,
@@ -123,8 +142,12 @@ def file_of(graph, name: str, world: int, channels: dict[str, list[int]], costs:
         "channels": [
             {"name": f"group {group}", "group_size": len(ranks), "groups": [ranks]} for group, ranks in channels.items()
         ],
-        "classes": [{"tensors": memory.tensors, "tasks": rows, "edges_from_accesses": True}],
+        "classes": [{"tensors": memory.tensors, "tasks": rows, "edges": edges, "edges_from_accesses": True}],
     }
+    cores = len(os.sched_getaffinity(0))
+    if costs is not None and torch.get_num_threads() >= cores:
+        content["contention"] = {"shared_cores": cores}  # gloo's threads take them from computations
+    return content
 
 
 def _collective(node, channels: dict) -> dict:

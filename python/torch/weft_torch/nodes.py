@@ -3,13 +3,14 @@
 import operator
 
 import torch
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map
 
 from . import _private as private
 
 COLLECTIVES = {
     "all_reduce": "all_reduce",
     "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter",
     "all_to_all_single": "all_to_all",
     "broadcast": "broadcast",
@@ -41,6 +42,12 @@ def is_collective(node) -> bool:
 
 def is_wait(node) -> bool:
     return _schema_name(node) == ("_c10d_functional", "wait_tensor")
+
+
+def waited(node) -> torch.fx.Node:
+    """The collective of a wait: its argument, or what gave the list of which that is a part."""
+    (source,) = node.args
+    return source.args[0] if source.target is operator.getitem else source
 
 
 def is_random(node) -> bool:
@@ -90,6 +97,16 @@ def group_of(node) -> str:
             given = node.args[place] if place < len(node.args) else node.kwargs[argument.name]
             return given if isinstance(given, str) else given.group_name
     raise private.Unsupported(f"{node.target} names no process group")
+
+
+def added(graph: torch.fx.Graph, like: torch.fx.Node, target, *args, **kwargs) -> torch.fx.Node:
+    """A new node where the graph inserts, of the phase and layer of `like`, with the tensors that it would give."""
+    node = graph.call_function(target, args, kwargs)
+    node.meta = {key: value for key, value in like.meta.items() if key.startswith("weft_")}
+    real = tree_map(lambda one: one.meta["val"] if isinstance(one, torch.fx.Node) else one, (args, kwargs))
+    with tensors_of(like)[0].fake_mode:
+        node.meta["val"] = target(*real[0], **real[1])
+    return node
 
 
 def bytes_of(tensors) -> int:

@@ -3,13 +3,14 @@
 import json
 import shutil
 import subprocess
+from collections import defaultdict
 from pathlib import Path
 
 import torch
 
 from . import _private as private
-from .graph_file import accesses
-from .nodes import is_collective, is_task, is_wait
+from .graph_file import ISSUE, accesses, dependencies
+from .nodes import is_collective, is_task, is_wait, waited
 
 
 def command(weft: str | None) -> str:
@@ -33,11 +34,14 @@ def run(weft: str | None, *words) -> str:
     return done.stdout
 
 
-def planned(weft: str | None, file: Path, policy: str, *flags) -> list[str]:
-    """The tasks in the order of a policy's plan."""
+def planned(weft: str | None, file: Path, policy: str, *flags) -> tuple[list[str], float]:
+    """The tasks in the order of a policy's plan, a collective where it is issued; and the simulated seconds."""
     plan = file.with_suffix(".plan.json")
     run(weft, "plan", file, "--policy", policy, *flags, "-o", plan)
-    return [entry["task"] for entry in json.loads(plan.read_text())["sequence"]]
+    told = json.loads(run(weft, "simulate", file, "--policy", f"file:{plan}", *flags, "--json"))
+    order = [entry["task"] for entry in json.loads(plan.read_text())["sequence"]]
+    issued = {name.removesuffix(ISSUE) for name in order if name.endswith(ISSUE)}
+    return [name.removesuffix(ISSUE) for name in order if name not in issued], told["step_seconds"]
 
 
 def captured_order(graph) -> list[str]:
@@ -52,19 +56,12 @@ def check(graph, order: list[str]) -> None:
     names = [node.name for node in tasks]
     if sorted(place) != sorted(names) or len(order) != len(names):
         raise private.Unsupported(f"an order of {len(order)} tasks for a step of {len(names)}")
-    last_write, reads_since = {}, {}
-    for node, (reads, updates, writes) in tasks.items():
-        before = []
-        for piece in reads:
-            before += [last_write[piece]] if piece in last_write else []
-            reads_since.setdefault(piece, []).append(node.name)
-        for piece in [*updates, *writes]:
-            before += [last_write[piece]] if piece in last_write else []
-            before += reads_since.pop(piece, [])
-            last_write[piece] = node.name
-        for name in before:
-            if name != node.name and place[name] > place[node.name]:
-                raise private.Unsupported(f"an order with {node.name} before {name}, although both use the same memory")
+    for node, before in dependencies(tasks):
+        for one in before:
+            if place[one.name] > place[node.name]:
+                raise private.Unsupported(
+                    f"an order with {node.name} before {one.name}, although both use the same memory"
+                )
 
 
 def reordered(module, order: list[str]) -> torch.fx.GraphModule:
@@ -72,7 +69,7 @@ def reordered(module, order: list[str]) -> torch.fx.GraphModule:
     before anything that writes what their collective still reads."""
     by_name = {node.name: node for node in module.graph.nodes}
     new, copies = torch.fx.Graph(), {}
-    in_flight = {}  # by piece of memory: waits of collectives that use it
+    in_flight = defaultdict(list)  # by piece of memory: waits of collectives that use it
 
     def emit(node):
         stack = [node]
@@ -90,8 +87,11 @@ def reordered(module, order: list[str]) -> torch.fx.GraphModule:
                 copies[top] = new.node_copy(top, lambda one: copies[one])
                 stack.pop()
 
-    waits = {node.args[0]: node for node in module.graph.nodes if is_wait(node)}
-    memory, tasks = accesses(module.graph)
+    waits = defaultdict(list)  # by collective
+    for node in module.graph.nodes:
+        if is_wait(node):
+            waits[waited(node)].append(node)
+    _, tasks = accesses(module.graph)
     for node in module.graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             emit(node)
@@ -102,13 +102,11 @@ def reordered(module, order: list[str]) -> torch.fx.GraphModule:
             for wait in in_flight.pop(piece, []):
                 emit(wait)
         emit(node)
-        if is_collective(node) and node in waits:
+        if is_collective(node):
             for piece in {*reads, *updates, *writes}:
-                in_flight.setdefault(piece, []).append(waits[node])
+                in_flight[piece] += waits[node]
+    for wait in [wait for some in waits.values() for wait in some]:
+        emit(wait)
     emit(next(node for node in module.graph.nodes if node.op == "output"))
-    for wait in waits.values():
-        if wait not in copies and wait.args[0] in copies:
-            with new.inserting_before(next(node for node in new.nodes if node.op == "output")):
-                copies[wait] = new.node_copy(wait, lambda one: copies[one])
     new.lint()
     return torch.fx.GraphModule(module, new)

@@ -8,23 +8,24 @@ import torch.distributed as dist
 from torch.utils._pytree import tree_flatten, tree_map
 
 from . import _private as private
-from . import costs, graph_file, orders
+from . import graph_file, orders, ranks
+from .choices import BUCKETS_MB, Choice, measured_choices
 from .parallel import WAYS, equal_start, local, refuse_wrappers, shard
 from .step_graph import POLICIES, StepGraph
+from .timeline import recorded
 from .trace import TracedStep, Way, add_update, loss_and_gradients, trace
 from .update_trace import Numbers, fakes_of, parameters_of, state_tensors, watch
 
-_TRIAL_STEPS = 3  # of each order, before the shorter one is kept
+_TRIAL_STEPS = 3  # of each choice, before the shortest is kept
+_STALE = 0.1  # what a measured step and its prediction may part by
 
 
 class _Captured:
-    """A step for one shape of inputs: the captured order, and those of policies beside it."""
+    """A step for one shape of inputs."""
 
     def __init__(self, traced: TracedStep, numbers: Numbers):
         self.traced, self.numbers = traced, numbers
-        self.costs = None
-        self.modules = {"captured": traced.module}
-        self.times = {"captured": []}
+        self.choices: dict[str, Choice] = {}
         self.chosen = "captured"
 
 
@@ -32,18 +33,23 @@ class Step:
     """`loss = step(batch)` trains for one step. All ranks call it together.
 
     The first call runs the step as it is, so that the optimizer makes its state. The second one captures it, measures
-    its tasks, has `weft` order them, and compares the ranks' graphs. The next ones take turns between the captured
-    order and the policies', three steps each; from then on the shortest runs. All train alike, to the bit.
+    its tasks, joins collectives in buckets, has `weft` order all that, and compares the ranks' graphs. The next ones
+    take turns between the captured order and the choices that are shortest as simulated, three steps each; from then
+    on the shortest runs. All train alike, to the bit.
     """
 
-    def __init__(self, model, optimizer, way: Way, policies: tuple[str, ...], weft: str | None, name: str):
+    def __init__(self, model, optimizer, way: Way, policies: tuple[str, ...], bucket_mb, weft: str | None, name: str):
         self.model, self.optimizer, self.way = model, optimizer, way
-        self.policies, self.weft, self.name = policies, weft, name
+        self.policies, self.bucket_mb, self.weft, self.name = policies, bucket_mb, weft, name
         self._captured: dict = {}
         self._last: _Captured | None = None
         self._started = False  # the optimizer has made its state
 
     def __call__(self, batch) -> torch.Tensor:
+        return self.trained(batch)
+
+    def trained(self, batch, may_try: bool = True) -> torch.Tensor:
+        """The loss of a step. `may_try`: it may run in an order that isn't measured yet."""
         if not self._started:
             return self._as_it_is(batch)
         key = self._key(batch)
@@ -53,27 +59,28 @@ class Step:
             captured, numbers = self._capture(batch)
             self._captured[key] = captured
         self._last = captured
-        order = self._order_of_this_step(captured)
-        module = captured.modules[order]
+        order = self._order_of_this_step(captured) if may_try else captured.chosen
+        module = captured.choices[order].module
         inputs = self._inputs(captured.traced, batch, numbers)
         begin = time.perf_counter()
         with torch.no_grad():
             loss = module(*inputs)[0]
-        self._learn(captured, order, time.perf_counter() - begin)
+        if may_try:
+            self._learn(captured, order, time.perf_counter() - begin)
         return loss
 
     def graph(self) -> StepGraph:
-        """The captured step, with measured costs."""
+        """The captured step, with measured costs and the buckets of the order that runs."""
         captured = self._current()
-        return self._graph_of(captured)
+        return captured.choices[captured.chosen].graph
 
     def write_graph(self, path) -> str:
         """See StepGraph."""
         return self.graph().write_graph(path)
 
     def explain(self, policy: str | None = None, *flags) -> str:
-        """See StepGraph."""
-        return self.graph().explain(policy, *flags)
+        """See StepGraph; and how long the step takes as measured and as simulated."""
+        return f"{self.graph().explain(policy, *flags)}\n{self.prediction()}\n"
 
     def compare(self, policies=POLICIES, *flags) -> str:
         """See StepGraph."""
@@ -84,23 +91,46 @@ class Step:
         return self.graph().collectives()
 
     def order(self) -> str:
-        """The policy whose order runs, or "captured"."""
+        """What runs: "captured", "lhs", "lhs, buckets of 4 MB"."""
         return self._current().chosen
 
     def times(self) -> dict[str, float]:
         """Median seconds of a step in each order, as far as they ran; the slowest rank's."""
-        return {order: statistics.median(times) for order, times in self._current().times.items() if times}
+        choices = self._current().choices
+        return {order: statistics.median(choice.times) for order, choice in choices.items() if choice.times}
+
+    def prediction(self) -> str:
+        """Whether the order that runs takes as long as it was simulated to take."""
+        captured = self._current()
+        choice = captured.choices[captured.chosen]
+        if choice.predicted is None or len(choice.times) < _TRIAL_STEPS:
+            return "the step hasn't been measured and simulated yet"
+        found = statistics.median(choice.times)
+        told = f"order {captured.chosen}: {1e3 * found:.1f} ms measured, {1e3 * choice.predicted:.1f} ms simulated"
+        if abs(found - choice.predicted) <= _STALE * found:
+            return told
+        return f"{told}. Profile stale: they part by more than {100 * _STALE:g} %. Fix: step.forget() measures anew"
+
+    def forget(self) -> None:
+        """The next call captures, measures and orders the step anew, on all ranks."""
+        self._captured.clear()
+        self._last = None
+
+    def timeline(self, batches, path="timeline.html") -> str:
+        """Trains a step on each of three batches or more, and draws when what ran on each rank (.html, .svg, .png;
+        rank 0 writes the file, and beside it the recorded step as a graph file). Returns what that step was bound by.
+        All ranks call it together."""
+        return recorded(self, batches, path, self.weft)
 
     def _current(self) -> _Captured:
         if self._last is None:
             raise private.Unsupported("the step hasn't been captured. Fix: call step(batch) twice, or capture()")
         return self._last
 
-    def _graph_of(self, captured: _Captured) -> StepGraph:
+    def _graph_of(self, module, costs) -> StepGraph:
         policy = self.policies[0] if self.policies else "program"
-        module = captured.traced.module
         groups = graph_file.groups(module.graph)
-        return StepGraph(module, self.name, _world(), groups, policy, captured.costs, self.weft)
+        return StepGraph(module, self.name, ranks.world(), groups, policy, costs, self.weft)
 
     def _as_it_is(self, batch) -> torch.Tensor:
         """The step without a graph."""
@@ -138,60 +168,30 @@ class Step:
         return _Captured(traced, numbers), update.numbers()
 
     def _capture(self, batch) -> tuple[_Captured, list]:
-        captured, numbers = self._trace(batch)
+        ranks.expect_equal("options", repr((self.policies, self.bucket_mb)))
+        captured, numbers = ranks.together(lambda: self._trace(batch))
+        module = captured.traced.module
+        ranks.expect_equal("graph", graph_file.fingerprint(module.graph))
         if self.policies:
-            self._expect_equal("graph", graph_file.fingerprint(captured.traced.module.graph))
             inputs = self._inputs(captured.traced, batch, numbers)
-            captured.costs = costs.measured(captured.traced.module, inputs)
-            self._plan(captured)
+            captured.choices = measured_choices(module, inputs, self.policies, self.bucket_mb, self._graph_of)
+        else:
+            captured.choices = {"captured": Choice(module, self._graph_of(module, None))}
         return captured, numbers
 
-    def _plan(self, captured: _Captured) -> None:
-        """One plan of each policy for all ranks: rank 0's."""
-        graph = captured.traced.module.graph
-        told = [None, None]  # the orders, or why there are none
-        if _rank() == 0:
-            try:
-                looked_at = self._graph_of(captured)
-                told[0] = [looked_at.planned(policy) for policy in self.policies]
-            except private.Unsupported as error:
-                told[1] = str(error)
-        if _world() > 1:
-            dist.broadcast_object_list(told, 0)
-        if told[1] is not None:
-            raise private.Unsupported(told[1])
-        for policy, order in zip(self.policies, told[0], strict=True):
-            orders.check(graph, order)
-            self._expect_equal("plan", "\n".join(order))
-            captured.modules[policy] = orders.reordered(captured.traced.module, order)
-            captured.times[policy] = []
-
-    def _expect_equal(self, what: str, mine: str) -> None:
-        """Ranks that run different plans would wait for each other forever."""
-        if _world() == 1:
-            return
-        every = [None] * _world()
-        dist.all_gather_object(every, hash_of(mine))
-        other = [rank for rank, one in enumerate(every) if one != every[0]]
-        if other:
-            raise private.Unsupported(
-                f"the {what} of rank{'s' if len(other) > 1 else ''} {', '.join(map(str, other))} differs from rank 0's "
-                f"({every[other[0]][:12]}, {every[0][:12]}). Fix: the same model, batch shape, options and versions on "
-                f"all ranks"
-            )
-
     def _order_of_this_step(self, captured: _Captured) -> str:
-        least = min(captured.times, key=lambda order: len(captured.times[order]))
-        return least if len(captured.times[least]) < _TRIAL_STEPS else captured.chosen
+        least = min(captured.choices, key=lambda order: len(captured.choices[order].times))
+        return least if len(captured.choices[least].times) < _TRIAL_STEPS else captured.chosen
 
     def _learn(self, captured: _Captured, order: str, seconds: float) -> None:
-        times = captured.times
-        if len(times) == 1 or len(times[order]) >= _TRIAL_STEPS:
-            times[order] = [*times[order][-20:], seconds]
+        choices = captured.choices
+        times = choices[order].times
+        if len(choices) == 1 or len(times) >= _TRIAL_STEPS:
+            choices[order].times = [*times[-20:], seconds]
             return
-        times[order].append(_slowest(seconds))
-        if all(len(some) >= _TRIAL_STEPS for some in times.values()):
-            captured.chosen = min(times, key=lambda each: statistics.median(times[each]))
+        times.append(max(ranks.of_all(seconds)))
+        if all(len(choice.times) >= _TRIAL_STEPS for choice in choices.values()):
+            captured.chosen = min(choices, key=lambda each: statistics.median(choices[each].times))
 
 
 def _step_on(optimizer, parameters: dict, gradients: dict) -> None:
@@ -219,29 +219,6 @@ def _step_on(optimizer, parameters: dict, gradients: dict) -> None:
         optimizer.state = state
 
 
-def hash_of(text: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _world() -> int:
-    return dist.get_world_size() if dist.is_initialized() else 1
-
-
-def _rank() -> int:
-    return dist.get_rank() if dist.is_initialized() else 0
-
-
-def _slowest(seconds: float) -> float:
-    """Of all ranks, so that they choose alike."""
-    if _world() == 1:
-        return seconds
-    every = [None] * _world()
-    dist.all_gather_object(every, seconds)
-    return max(every)
-
-
 def compile(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -252,6 +229,7 @@ def compile(
     policy: str | tuple[str, ...] | None = ("portfolio", "lhs"),
     accumulate: int = 1,
     clip_grad_norm: float | None = None,
+    bucket_mb: tuple[float, ...] = BUCKETS_MB,
     weft: str | None = None,
     name: str | None = None,
 ) -> Step:
@@ -261,8 +239,8 @@ def compile(
     parallel: "ddp", "fsdp" (each parameter sharded along a dimension that the ranks divide), or None and "tp" for a
     model as it is, with DTensors of your own or none. policy: one of Weft's, or several, of which the shortest as
     measured stays (`weft compare --help` lists them); None captures alone. accumulate: parts of each batch whose
-    gradients are added. clip_grad_norm: as clip_grad_norm_(). weft: the command. Raises Unsupported, which names cause
-    and fix.
+    gradients are added. clip_grad_norm: as clip_grad_norm_(). bucket_mb: sizes of joined collectives that are tried
+    beside the step as it is; () joins none. weft: the command. Raises Unsupported, which names cause and fix.
     """
     private.check_version()
     if parallel not in WAYS:
@@ -289,7 +267,7 @@ def compile(
         )
     way = Way(loss, parallel, mesh, accumulate, clip_grad_norm)
     policies = () if policy is None else (policy,) if isinstance(policy, str) else tuple(policy)
-    return Step(model, optimizer, way, policies, weft, name or type(model).__name__)
+    return Step(model, optimizer, way, policies, tuple(bucket_mb), weft, name or type(model).__name__)
 
 
 def capture(
@@ -334,7 +312,7 @@ def capture(
             parts = {p: local(p) for p in trained}
             _step_on(made, parts, {p: torch.empty_like(part) for p, part in parts.items()})
         way = Way(loss, parallel, mesh, accumulate, clip_grad_norm)
-        captured, _ = Step(model, made, way, (), weft, "")._trace(batch)
+        captured, _ = Step(model, made, way, (), (), weft, "")._trace(batch)
         flags = ("--machine", machine) if machine else ()
         module = captured.traced.module
         groups = graph_file.groups(module.graph)

@@ -47,8 +47,8 @@ class StepGraph:
             self.write_graph(file)
         return orders.run(self.weft, command, file, *self.flags, *flags)
 
-    def planned(self, policy: str | None = None, *flags) -> list[str]:
-        """The names of all tasks in a policy's order."""
+    def planned(self, policy: str | None = None, *flags) -> tuple[list[str], float]:
+        """The names of all tasks in a policy's order, and its simulated seconds."""
         file = Path(self._folder.name) / "plan.graph.json"
         self.write_graph(file)
         return orders.planned(self.weft, file, policy or self.policy, *self.flags, *flags)

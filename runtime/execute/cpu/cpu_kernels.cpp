@@ -11,6 +11,8 @@
 
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/elementwise/elementwise.h"
+#include "kernels/cpu/experts/experts.h"
+#include "kernels/cpu/experts/grouped_gemm.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/norm/norm.h"
@@ -51,6 +53,8 @@ struct Preparation {
     if (c["packed"].dtype == DType::f32) return PackedUnit::f32;
     return bf16() != PackedUnit::f32 ? bf16() : cpu::widest_bf16_unit();
   }
+  PackedUnit operator()(Call<graph::GroupedGemm> /*call*/) const { return bf16(); }
+  PackedUnit operator()(Call<graph::GroupedGemmGradient> /*call*/) const { return bf16(); }
   PackedUnit operator()(Call<graph::AttentionForward> /*call*/) const { return bf16(); }
   PackedUnit operator()(Call<graph::AttentionBackward> /*call*/) const { return bf16(); }
   std::vector<float> operator()(Call<graph::Rope> c) const {
@@ -67,6 +71,12 @@ struct ScratchOf {
   const Prepared& prepared;
 
   cpu::Scratch operator()(Call<graph::Gemm> /*call*/) const { return prepared.scratch(); }
+  cpu::Scratch operator()(Call<graph::GroupedGemm> c) const {
+    return cpu::grouped_gemm_scratch(c->rows, c->n, c->k, c["A"].dtype, prepared);
+  }
+  cpu::Scratch operator()(Call<graph::GroupedGemmGradient> c) const {
+    return cpu::grouped_gemm_gradient_scratch(c->rows, c->m, c->n, c["A"].dtype, prepared);
+  }
   cpu::Scratch operator()(Call<graph::BiasGradient> c) const { return cpu::bias_gradient_scratch(c->rows, c->cols); }
   template <bool kCentered>
   cpu::Scratch operator()(Call<graph::NormBackward<kCentered>> c) const {
@@ -114,6 +124,28 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
   void operator()(Call<graph::PackWeight> c) const {
     cpu::pack_gemm_b(where, {.m = 1, .n = c->n, .k = c->k, .trans_b = c->trans_b}, c["B"],
                      static_cast<std::byte*>(c["packed"].data), prepared);
+  }
+  void operator()(Call<graph::GroupedGemm> c) const {
+    cpu::grouped_gemm(where, c->trans_b, c["A"], c["B"], c["offsets"], c["C"], prepared);
+  }
+  void operator()(Call<graph::GroupedGemmGradient> c) const {
+    cpu::grouped_gemm_gradient(where, c["A"], c["B"], c["offsets"], c["C"], c->accumulate, prepared);
+  }
+  void operator()(Call<graph::Route> c) const {
+    cpu::route(where, c->normalise, c["logits"], c["chosen"], c["weights"]);
+  }
+  void operator()(Call<graph::RouteBackward> c) const {
+    cpu::route_backward(where, c->normalise, c["logits"], c["chosen"], c["dweights"], c["dlogits"]);
+  }
+  void operator()(Call<graph::SortByExpert> c) const {
+    cpu::sort_by_expert(where, c["chosen"], c["slots"], c["sources"], c["offsets"]);
+  }
+  void operator()(Call<graph::GatherRows> c) const { cpu::gather_rows(where, c["x"], c["sources"], c["out"]); }
+  void operator()(Call<graph::CombineRows> c) const {
+    cpu::combine_rows(where, c["y"], c["slots"], c.find("weights"), c["out"]);
+  }
+  void operator()(Call<graph::CombineRowsBackward> c) const {
+    cpu::combine_rows_backward(where, {c["y"], c["slots"], c["weights"]}, c["dout"], c["dy"], c["dweights"]);
   }
   void operator()(Call<graph::AttentionForward> c) const {
     cpu::attention_forward(where, shape_of(*c), tensors_of(c), prepared);

@@ -59,6 +59,11 @@ cuda::AttentionPointers pointers_of(const Call<Op>& c, std::byte* workspace) {
                   "write it with `weft plan --device cuda`");
 }
 
+[[noreturn]] void refuse_experts() {
+  throw UserError("a model with experts on device = cuda", "device = cpu: GPUs have no kernels of experts",
+                  "--device cpu, or a model without experts");
+}
+
 // The method that the table has for a product; null: the default one.
 const DeviceGemmMethod* method_of(const GemmProblem& problem, const CudaLibraries& libraries) {
   const GemmTuning* const tuning = libraries.tuning();
@@ -97,6 +102,8 @@ struct Preparation {
   }
   // The plan was made for the CPU, so it is refused before its first step.
   std::monostate operator()(Call<graph::PackWeight> /*call*/) const { refuse_packed_weights(); }
+  template <class Op>
+  requires graph::is_of_experts<Op> std::monostate operator()(Call<Op> /*call*/) const { refuse_experts(); }
   const float* operator()(Call<graph::Rope> c) const {
     return libraries.constants(cpu::rope_frequencies(c->head_dim, c->theta, scaling_of(*c)));
   }
@@ -155,6 +162,9 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
 
   void operator()(Call<graph::Gemm> /*call*/) const { prepared.run(where); }
   void operator()(Call<graph::PackWeight> /*call*/) const { refuse_packed_weights(); }
+  template <class Op>
+  requires graph::is_of_experts<Op>
+  void operator()(Call<Op> /*call*/) const { refuse_experts(); }
   void operator()(Call<graph::AddBias> c) const { cuda::add_bias(where, c["y"], c["bias"], scalar(c["coordinate"])); }
   void operator()(Call<graph::TakeColumns> c) const {
     cuda::take_columns(where, c["x"], scalar(c["coordinate"]), c->ranks_per_window, c["out"]);

@@ -22,8 +22,11 @@ bool reduces_input_gradient(const graph::Graph& graph, graph::TaskId id) {
   if (std::holds_alternative<graph::AllGather>(task.operation)) return false;
   for (const graph::Edge& edge : graph.in_edges(id)) {
     if (edge.distance != 0 || edge.reason != graph::EdgeReason::read_after_write) continue;
-    const auto* gemm = std::get_if<graph::Gemm>(&graph.task(edge.from).operation);
+    const graph::Operation& from = graph.task(edge.from).operation;
+    const auto* gemm = std::get_if<graph::Gemm>(&from);
     if (gemm != nullptr && !gemm->trans_a && !gemm->trans_b) return true;
+    const auto* grouped = std::get_if<graph::GroupedGemm>(&from);
+    if (grouped != nullptr && !grouped->trans_b) return true;
   }
   return false;
 }

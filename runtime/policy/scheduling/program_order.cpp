@@ -17,6 +17,7 @@ ProgramReason side_gradient(const graph::Task& task) {
   if (const auto* gemm = std::get_if<graph::Gemm>(&task.operation); gemm != nullptr && gemm->trans_a) {
     return kWeightGradient;
   }
+  if (std::holds_alternative<graph::GroupedGemmGradient>(task.operation)) return kWeightGradient;
   if (std::holds_alternative<graph::BiasGradient>(task.operation)) return kBiasGradient;
   if (std::holds_alternative<graph::EmbeddingBackward>(task.operation)) return kEmbeddingGradient;
   if (std::holds_alternative<graph::PositionBackward>(task.operation)) return kEmbeddingGradient;

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "graph/stream_order.h"
-#include "inspect/import/kineto_file.h"
+#include "inspect/import/readers/kineto_file.h"
 #include "inspect/import/recovered_step.h"
 #include "tests/base/messages.h"
 #include "tests/inspect/import/execution_text.h"
@@ -128,6 +128,40 @@ TEST(DataEdges, OfABackwardNodeComeFromItsForwardOperator) {
   data.node(4, 1, 50, "MmBackward0", "", {}, {}, 5, 1);
   data.node(5, 4, 103, "aten::mm", kMm, {{20}, {21}}, {{22}});
   EXPECT_EQ(edges_of(imported_class(text, &data), EdgeSource::data), (EdgeNames{"forward#0>backward#0"}));
+}
+
+/// Two products, and the first one's node in the backward pass, which launches two more.
+KinetoText arrow_to_backward() {
+  KinetoText text;
+  launch_in_operator(text, 1, "aten::mm", "forward");
+  launch_in_operator(text, 2, "aten::mm", "other");
+  text.cpu_op("autograd::engine::evaluate_function: MmBackward0", 88, 31'000, 30'000, 90);
+  text.cpu_op("aten::mm", 88, 32'000, 8'000, 103).call("cudaLaunchKernel", 88, 33'000, 2'000, 3);
+  text.kernel("backward_a", 7, 260'000, 15'000, 3);
+  text.cpu_op("aten::mm", 88, 42'000, 8'000, 104).call("cudaLaunchKernel", 88, 43'000, 2'000, 4);
+  text.kernel("backward_b", 7, 280'000, 15'000, 4);
+  return text.arrow(1, 77, 10'000, 88, 31'000);
+}
+
+TEST(DataEdges, FollowArrowsToTheBackwardPass) {
+  const graph::OpenClass step = imported_class(arrow_to_backward());
+  EXPECT_EQ(edges_of(step, EdgeSource::data), (EdgeNames{"forward#0>backward_a#0", "forward#0>backward_b#0"}));
+  EXPECT_EQ(std::ranges::count(step.tasks, true, &graph::OpenTask::data_known), 0);
+  EXPECT_FALSE(may_swap(step, KeptOrder::none, "forward#0", "backward_b#0"));
+  EXPECT_TRUE(may_swap(step, KeptOrder::none, "other#0", "backward_a#0"));
+}
+
+TEST(DataEdges, FollowNoArrowsWhereTheExecutionTraceTellsMore) {
+  ExecutionText data;
+  for (std::int64_t i = 0; i < 4; ++i) data.node(2 + i, 1, 101 + i, "aten::mm", kMm, {{10}, {11}}, {{12 + i}});
+  EXPECT_EQ(edges_of(imported_class(arrow_to_backward(), &data), EdgeSource::data), EdgeNames{});
+}
+
+TEST(DataEdges, FollowArrowsOfWorkAlone) {
+  KinetoText text = arrow_to_backward();
+  text.cpu_op("aten::t", 77, 29'000, 500, 70).arrow(2, 77, 29'000, 88, 31'000);  // a view
+  text.arrow(3, 77, 20'000, 88, 99'000).arrow(4, 77, 5'000, 88, 31'000);         // from and to nowhere
+  EXPECT_EQ(edges_of(imported_class(text), EdgeSource::data).size(), 2U);
 }
 
 TEST(DataEdges, KeepWhatOneOperatorLaunchedInOrder) {

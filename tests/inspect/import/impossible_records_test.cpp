@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "inspect/import/kineto_file.h"
+#include "inspect/import/readers/kineto_file.h"
 #include "inspect/import/recovered_step.h"
 #include "inspect/import/step_replay.h"
 #include "tests/base/messages.h"

@@ -54,6 +54,16 @@ class KinetoText {
                  fmt::format(R"("device": 0, "stream": {}, "correlation": {}, "bytes": 4096)", stream, correlation));
   }
 
+  /// From a forward operator to its node in the backward pass: both threads and begins.
+  KinetoText& arrow(std::int64_t id, std::int64_t thread, std::int64_t begin, std::int64_t to_thread, std::int64_t to) {
+    const auto end = [&](std::string_view phase, std::int64_t tid, std::int64_t at) {
+      event(fmt::format(R"("ph": "{}", "id": {}, "pid": 1000, "tid": {}, "ts": {}, "cat": "fwdbwd", "name": "fwdbwd")",
+                        phase, id, tid, microseconds(at)));
+    };
+    end("s", thread, begin), end("f", to_thread, to);
+    return *this;
+  }
+
   std::string text() const {
     return fmt::format(R"({{"schemaVersion": 1, "deviceProperties": [{{"id": 0}}], "distributedInfo": {{{}}},
 "traceEvents": [{}], "traceName": "t.json"}})",

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "inspect/import/device_edges.h"
-#include "inspect/import/kineto_file.h"
+#include "inspect/import/readers/kineto_file.h"
 #include "tests/inspect/import/kineto_text.h"
 
 namespace weft::inspect {

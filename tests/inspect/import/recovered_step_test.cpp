@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "inspect/import/kineto_file.h"
+#include "inspect/import/readers/kineto_file.h"
 #include "inspect/import/step_replay.h"
 #include "tests/base/messages.h"
 #include "tests/inspect/import/kineto_text.h"

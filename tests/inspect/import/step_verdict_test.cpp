@@ -72,7 +72,8 @@ TEST(StepVerdictOfReplay, SaysHostOnlyWhereTheStepIsShorterWithoutIt) {
 
 TEST(StepVerdictOfReplay, SaysWhoWaitsForWhom) {
   graph::OpenGraph graph = testing::two_ranks();
-  set_net_times(graph, graph::find_meetings(graph));
+  const graph::OpenMeetings meetings = graph::find_meetings(graph);
+  set_net_times(graph, meetings, clock_offsets(graph, meetings));
   const StepVerdict verdict = judged(graph);
   ASSERT_EQ(verdict.waits.size(), 1U);
   EXPECT_TRUE(has_parts(verdict.waits[0], {graph.classes[0].name, "0.000 ms for " + graph.classes[1].name}));

@@ -101,9 +101,9 @@ std::vector<std::vector<bool>> done_before(std::size_t tasks, std::vector<graph:
 
 class RecordedTruth {
  public:
-  explicit RecordedTruth(const std::string& kind) {
+  explicit RecordedTruth(const std::string& kind, bool with_execution_trace = true) {
     StepChoice choice;
-    choice.execution_traces = {file_of(kind, "execution")};
+    if (with_execution_trace) choice.execution_traces = {file_of(kind, "execution")};
     const ImportedTrace imported = import_traces({file_of(kind, "trace")}, "kineto", choice);
     step_ = without_host(imported.graph.classes.at(0));
     for (const graph::HeldEdge& held : graph::held_edges(step_, graph::KeptOrder::known)) edges_.push_back(held.edge);
@@ -208,6 +208,31 @@ TEST_P(TrueDependencies, FollowFromTheImportedEdges) {
   RecordProperty("dependencies", static_cast<int>(recorded.dependencies().size()));
   RecordProperty("within_tasks", static_cast<int>(recorded.within_tasks()));
   RecordProperty("ordered_pairs", static_cast<int>(ordered));
+}
+
+/// Without an execution trace: an operator's node in the backward pass needs what the operator did. Views and nodes
+/// that hand gradients on access no data, and a node of FSDP's sums up whatever gradients there are.
+TEST_P(TrueDependencies, HaveTheArrowsToTheBackwardPass) {
+  const RecordedTruth recorded(GetParam(), false);
+  std::vector<graph::OpenEdge> dependencies;
+  std::set<std::uint32_t> with_data;
+  for (const auto& [from, to] : recorded.dependencies()) {
+    dependencies.push_back({from, to});
+    with_data.insert({from, to});
+  }
+  const auto needed = done_before(recorded.step().tasks.size(), dependencies);
+  int arrows = 0, implied = 0;
+  for (const graph::OpenEdge& edge : recorded.step().edges) {
+    if (edge.source != graph::EdgeSource::data) continue;
+    ++arrows;
+    implied += needed[edge.to][edge.from] ? 1 : 0;
+    const bool both_have_data = with_data.contains(edge.from) && with_data.contains(edge.to);
+    const bool of_fsdp = recorded.step().tasks[edge.from].operation == "RegisterPostBackwardFunction";
+    EXPECT_TRUE(!both_have_data || of_fsdp || needed[edge.to][edge.from]) << recorded.name({edge.from, edge.to});
+  }
+  EXPECT_GE(implied, 4);
+  RecordProperty("arrows", arrows);
+  RecordProperty("implied", implied);
 }
 
 TEST_P(TrueDependencies, HoldInRandomOrders) {

@@ -100,6 +100,19 @@ TEST(MeasuredRates, KeepTheRateOfSmallProductsInTheBase) {
   EXPECT_NEAR(factor_of(machine, {50, 5000, 700}), 3, 1e-12);
 }
 
+TEST(MeasuredRates, OfGroupedProductsAreThoseOfEachGroupsShare) {
+  const Machine machine = machine_of({square(128, 3), square(256, 2), square(64, 5, DType::f32, true)});
+  const auto seconds = [&](const graph::Operation& operation) {
+    return MeasuredRates(machine).arithmetic(operation, graph::work_of(operation, 4).flops, DType::f32).seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemm{512, 160, 96, 4}), 4 * seconds(graph::Gemm{128, 160, 96}));
+  EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemm{512, 160, 96, 4, true}),
+                   4 * seconds(graph::Gemm{128, 160, 96, false, true}));
+  EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemmGradient{512, 160, 96, 4}), 4 * seconds(graph::Gemm{160, 96, 128, true}));
+  // Two rows of eight groups, as in a decoded token's.
+  EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemm{2, 160, 96, 8}), 2 * seconds(graph::Gemm{1, 160, 96}));
+}
+
 TEST(MeasuredRates, CutProductsIntoTilesThatProcessorsComputeInWaves) {
   Machine machine = machine_of({});
   machine.processors = 4;

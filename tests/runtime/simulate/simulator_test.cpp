@@ -167,6 +167,13 @@ TEST(Simulator, AStragglerHoldsUpItsGroup) {
   EXPECT_EQ(when(fan.plan, result, "d", 2), "10-37");
   EXPECT_EQ(when(fan.plan, result, "b", 0), "30-45");
   EXPECT_EQ(result.step_ns, 50);
+  // Rank 2 differs from rank 3 in x, and from rank 0 in data.
+  SimulationOptions third = options;
+  third.slowed = 2;
+  const Simulation other = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 7}}, {}, third);
+  EXPECT_EQ(when(fan.plan, other, "c", 3), "10-50");
+  EXPECT_EQ(when(fan.plan, other, "d", 0), "10-37");
+  EXPECT_EQ(when(fan.plan, other, "c", 0), "10-30");
   options.traced_ranks = 2;
   const Simulation fewer = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 7}}, {}, options);
   EXPECT_EQ(fewer.ranks.size(), 2U);
@@ -225,6 +232,8 @@ TEST(Simulator, RefusesOptionsOutOfRange) {
   refused([](SimulationOptions& options) { options.noise = -1; });
   refused([](SimulationOptions& options) { options.noise = NAN; });
   refused([](SimulationOptions& options) { options.slow_rank = 0; });
+  refused([](SimulationOptions& options) { options.slowed = 1; });
+  refused([](SimulationOptions& options) { options.slowed = -1; });
   EXPECT_THROW(testing::simulate_plan(fan.plan, {}, {}, options_of()), std::logic_error);
   EXPECT_THROW(fan.run(ns, {}, options_of({0, 0})), std::logic_error);
 }

@@ -10,6 +10,7 @@
 #include "runtime/policy/catalog/policies.h"
 #include "study/policy_step.h"
 #include "study/search/search_results.h"
+#include "tests/base/messages.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -83,6 +84,30 @@ TEST(Search, KeepsTheMemory) {
   EXPECT_GT(limited.too_large, free.too_large);
   EXPECT_GE(limited.configurations.front().step_ns, free.configurations.front().step_ns);
   EXPECT_THROW(search_configurations(small_run(1 << 20), options_for(8, 4), [](const Status&) {}), UserError);
+}
+
+TEST(Search, TellsHowManyRanksMayHoldTheModel) {
+  const auto refusal = [](std::int64_t memory) {
+    return testing::message_of<UserError>(
+        [&] { search_configurations(small_run(memory), options_for(2, 2), [](const Status&) {}); });
+  };
+  const auto parameters = small_run(0).config.model.parameters();
+  // bf16 with moments and a master copy takes 14 bytes a parameter; the step's activations are small beside them.
+  const std::string few = refusal(14 * parameters / 3);
+  EXPECT_TRUE(testing::has_parts(few, {"2 ranks needs", "--ranks 4 or more"})) << few;
+  const std::string many = refusal(14 * parameters / 12);
+  EXPECT_TRUE(testing::has_parts(many, {"--ranks 16 or more"})) << many;
+  EXPECT_TRUE(testing::has_parts(refusal(1 << 10), {"fix: more --ranks"}));
+}
+
+TEST(Search, NeedsLayersThatAreAlike) {
+  train::RunConfig config;
+  config.model_name = train::kCustomModel;
+  config.model.family = ops::Family::qwen3_moe;
+  config.model.experts = 4;
+  config.model.dense_layers = ops::LayerSet({1});
+  config.global_batch = 4;
+  EXPECT_TRUE(testing::refuses([&] { open_search(config); }, {"model.dense-layers = 1", "equal layers"}));
 }
 
 // Recomputation and resharding are tried where the memory is short, however little.

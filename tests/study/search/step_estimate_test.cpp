@@ -27,6 +27,7 @@ train::RunConfig small_model(ops::Family family, std::int64_t layers, std::int64
   config.model.hidden = 512;
   config.model.heads = config.model.kv_heads = 8;
   config.model.ffn = 2048;
+  if (config.model.parts().has_key("experts")) config.model.experts = 4;
   config.model.vocab = 1000;
   config.model.context = 256;
   config.seq_len = 256;
@@ -70,7 +71,7 @@ TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
       in_mlp{.rank = 2, .on = ops::kLoraMlp};
   for (const auto& [family, lora] :
        {Model{ops::Family::gpt2, {}}, Model{ops::Family::llama, {}}, Model{ops::Family::gpt2, everywhere},
-        Model{ops::Family::llama, in_attention}, Model{ops::Family::llama, in_mlp}}) {
+        Model{ops::Family::llama, in_attention}, Model{ops::Family::llama, in_mlp}, Model{ops::Family::mixtral, {}}}) {
     for (const std::int64_t layers : {1, 2, 5}) {
       train::RunConfig config = small_model(family, layers, 24);
       config.model.lora = lora;

@@ -175,6 +175,9 @@ TEST_F(GgufModelTest, RefusesModelsThatCantBeSaid) {
   model.window = 0;
   model.qk_norm = model.qkv_bias = model.out_bias = true;
   EXPECT_TRUE(refuses([&] { (void)gguf_architecture(model); }, {"norms of Q and K, and biases"}));
+  for (const testing::ModelKind kind : {testing::ModelKind::mixtral, testing::ModelKind::qwen3_moe}) {
+    EXPECT_TRUE(refuses([&] { (void)gguf_architecture(testing::tiny_model(kind)); }, {to_string(kind), "--format hf"}));
+  }
 }
 
 TEST(GgufNames, AreThoseOfBothLayouts) {

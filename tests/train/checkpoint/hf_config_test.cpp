@@ -51,7 +51,8 @@ void expect_equal_sizes(const ops::ModelConfig& a, const ops::ModelConfig& b) {
     return std::tuple(m.family, m.layers, m.hidden, m.heads, m.kv_heads, m.ffn, m.vocab, m.context, m.tied, m.norm_eps,
                       m.init_std, m.head_dim(), m.qkv_bias, m.out_bias, m.mlp_bias, m.qk_norm, m.window, m.window_from,
                       m.full_layers, m.unrotated_layers, m.attention_scale, m.embedding_factor, m.residual_factor,
-                      m.logits_divisor);
+                      m.logits_divisor, m.experts, m.experts_per_token, m.expert_cols(), m.normalise_experts,
+                      m.dense_layers);
   };
   const auto rope = [](const ops::ModelConfig& m) {
     return std::tuple(m.rope_theta, m.rope_scaling, m.rope_scaling_factor, m.rope_low_freq_factor,

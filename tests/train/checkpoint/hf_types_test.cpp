@@ -24,7 +24,7 @@ TEST(HfTypes, EveryModelHasItsType) {
 
 TEST(HfTypes, AreNamedInMessages) {
   EXPECT_TRUE(hf_type_names().starts_with("gpt2, llama, mistral"));
-  EXPECT_TRUE(hf_type_names().ends_with(" or gemma3_text"));
+  EXPECT_TRUE(hf_type_names().ends_with(" or qwen3_moe"));
   EXPECT_TRUE(hf_class_names().starts_with("GPT2LMHeadModel, LlamaForCausalLM"));
 }
 

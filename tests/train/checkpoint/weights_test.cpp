@@ -263,6 +263,115 @@ TEST(WeightFiles, RefusesFoldersWithoutSafetensors) {
   EXPECT_TRUE(has_parts(load(folder.path()), {"index.json' is []", "an object"}));
 }
 
+/// The tensors of a model with experts, as transformers 5 has them in memory.
+Tensors stacked(const Tensors& tensors, const ops::ModelConfig& model) {
+  const ops::StoredNames& names = *model.parts().stored;
+  Tensors result = tensors;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    if (!model.has_experts(layer)) continue;
+    const std::string begin = fmt::format("model.layers.{}.", layer);
+    const auto count = static_cast<std::uint64_t>(model.experts),
+               width = static_cast<std::uint64_t>(model.expert_cols()),
+               hidden = static_cast<std::uint64_t>(model.hidden);
+    Values up{{count, 2 * width, hidden}, {}}, down{{count, hidden, width}, {}};
+    const auto move_to = [&](Values& stack, std::int64_t expert, std::size_t part) {
+      const auto node =
+          result.extract(fmt::format("{}{}.{}.{}.weight", begin, names.experts, expert, names.expert.at(part)));
+      stack.values.insert(stack.values.end(), node.mapped().values.begin(), node.mapped().values.end());
+    };
+    for (std::int64_t expert = 0; expert < model.experts; ++expert) {
+      move_to(up, expert, 0);
+      move_to(up, expert, 1);
+      move_to(down, expert, 2);
+    }
+    result[begin + "mlp.experts.gate_up_proj"] = up;
+    result[begin + "mlp.experts.down_proj"] = down;
+    auto router = result.extract(fmt::format("{}{}.weight", begin, names.router));
+    router.key() = begin + "mlp.gate.weight";
+    result.insert(std::move(router));
+  }
+  return result;
+}
+
+TEST(WeightFiles, ExpertsAreApartOrStacked) {
+  for (const testing::ModelKind kind : {testing::ModelKind::mixtral, testing::ModelKind::qwen3_moe}) {
+    SCOPED_TRACE(to_string(kind));
+    ops::ModelConfig model = testing::tiny_model(kind);
+    if (kind == testing::ModelKind::qwen3_moe) model.layers = 3, model.dense_layers = ops::LayerSet({1});
+    const testing::ModelArrays saved(model, DType::f32, 1);
+    const testing::TemporaryFolder folder;
+    save_weights(folder.path(), model, saved.states());
+    const Tensors apart = read_all(folder.path("model.safetensors"));
+    const auto load = [&](const Tensors& tensors) {
+      write_all(folder.path("other.safetensors"), tensors);
+      testing::ModelArrays loaded(model, DType::f32, 0);
+      const std::string refusal = testing::message_of<UserError>(
+          [&] { load_weights(folder.path("other.safetensors"), model, loaded.states()); });
+      return refusal.empty() ? testing::first_difference(saved, loaded, false) : refusal;
+    };
+    EXPECT_EQ(load(apart), "");
+    Tensors together = stacked(apart, model);
+    EXPECT_LT(together.size(), apart.size());
+    EXPECT_EQ(load(together), "");
+    Tensors both = together;
+    const auto single = std::ranges::find_if(apart, [&](const auto& entry) { return !together.contains(entry.first); });
+    both.insert(*single);
+    EXPECT_TRUE(has_parts(load(both), {single->first, "1 such in all"}));
+    Values& up = together.at("model.layers.0.mlp.experts.gate_up_proj");
+    std::swap(up.shape[0], up.shape[1]);
+    EXPECT_TRUE(has_parts(load(together), {"gate_up_proj' has shape", "for this model"}));
+    together.erase("model.layers.0.mlp.experts.gate_up_proj");
+    EXPECT_TRUE(has_parts(load(together), {"has no tensor 'model.layers.0.", "experts.0."}));
+  }
+}
+
+TEST(WeightFiles, ARankReadsItsPartOfExperts) {
+  const ops::ModelConfig model = testing::tiny_model(testing::ModelKind::mixtral);
+  const testing::ModelArrays saved(model, DType::f32, 1);
+  const testing::TemporaryFolder folder;
+  save_weights(folder.path(), model, saved.states());
+  const Tensors apart = read_all(folder.path("model.safetensors"));
+  write_all(folder.path("stacked.safetensors"), stacked(apart, model));
+  const graph::Grid grid{.x = 2, .y = 2, .z = 2};
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    const auto shards = ops::shard_parameters(model, saved.specs(), grid, graph::coordinates_of(grid, rank));
+    for (const char* const file : {"model.safetensors", "stacked.safetensors"}) {
+      std::vector<std::vector<float>> arrays;
+      std::vector<ParameterState> states;
+      for (const ops::ParameterShard& shard : shards) {
+        arrays.emplace_back(static_cast<std::size_t>(shard.end - shard.begin));
+        states.push_back({.spec = shard.spec, .data = arrays.back().data(), .shard = &shard});
+      }
+      load_weights(folder.path(file), model, states);
+      for (std::size_t i = 0; i < shards.size(); ++i) {
+        for (const ops::ElementRun& run : shards[i].runs_within(shards[i].begin, shards[i].end)) {
+          if (run.global < 0) continue;
+          const auto begin = arrays[i].begin() + run.local;
+          EXPECT_TRUE(std::equal(begin, begin + run.count, saved.data(i).begin() + run.global))
+              << file << ", rank " << rank << ": " << shards[i].spec->name;
+        }
+      }
+    }
+  }
+}
+
+TEST(WeightFiles, ExpertsOfMixtralHaveItsNames) {
+  const ops::ModelConfig model = testing::tiny_model(testing::ModelKind::mixtral);  // four experts of 24 columns
+  const testing::ModelArrays saved(model, DType::f32, 1);
+  const testing::TemporaryFolder folder;
+  save_weights(folder.path(), model, saved.states());
+  const Tensors tensors = read_all(folder.path("model.safetensors"));
+  using Shape = std::vector<std::uint64_t>;
+  const std::string layer = "model.layers.1.block_sparse_moe.";
+  EXPECT_EQ(tensors.at(layer + "gate.weight").shape, (Shape{4, 16}));
+  EXPECT_EQ(tensors.at(layer + "experts.3.w1.weight").shape, (Shape{24, 16}));
+  EXPECT_EQ(tensors.at(layer + "experts.3.w2.weight").shape, (Shape{16, 24}));
+  const auto& specs = saved.specs();
+  const auto up = std::ranges::find(specs, "L1.mlp.experts.up.weight", &ops::ParameterSpec::name);
+  const auto& data = saved.data(static_cast<std::size_t>(up - specs.begin()));
+  EXPECT_EQ(tensors.at(layer + "experts.3.w3.weight").values[5 * 16 + 2], data[((2 * 3 + 1) * 24 + 5) * 16 + 2]);
+}
+
 // A model need not fit into memory: parameters are read in the order of the file that is written.
 TEST(WeightFiles, AreWrittenFromOneParameterAtATime) {
   for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {

@@ -32,6 +32,8 @@ TEST(OtherNames, MeanKeys) {
   EXPECT_EQ(meant_by("num-hidden-layers", known), Names{"model.layers"});
   EXPECT_EQ(meant_by("training.steps", known), Names{"steps"});
   EXPECT_EQ(meant_by("model.n-embd", known), Names{"model.hidden"});
+  EXPECT_EQ(meant_by("num-local-experts", known), Names{"model.experts"});
+  EXPECT_EQ(meant_by("moe-router-topk", known), Names{"model.experts-per-token"});
   EXPECT_EQ(meant_by("eval-batches", known).front(), "eval-sequences");
   EXPECT_EQ(meant_by("log-interval", known), Names{"log-every"});
   EXPECT_EQ(meant_by("frobnicate", known), Names{});

@@ -142,9 +142,11 @@ TEST(MeasureProfile, LaterSamplesReplaceTimesAndKeepWhatWasProbed) {
       samples.write(stage.plan(), profile);
     } else {
       PolicyBenchmark benchmark(world, run, testing::named_policies({"program", "serial"}));
-      profile.entries.push_back({.signature = "gone", .ns = 1, .samples = 1});
+      profile.entries.push_back({.signature = "of another graph", .ns = 1, .samples = 1});
       for (int step = 0; step < 3; ++step) EXPECT_GT(samples.run(benchmark, 1), 0);
       samples.write(benchmark.plan(1), profile);
+      EXPECT_EQ(std::erase_if(profile.entries, [](const auto& each) { return each.signature == "of another graph"; }),
+                1U);
     }
     expect_probed_kept(profile, before, run.config.grid.pipe > 1);
   };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "inspect/import/device_trace.h"
-#include "inspect/import/kineto_file.h"
+#include "inspect/import/readers/kineto_file.h"
 #include "inspect/import/step_timeline.h"
 
 namespace weft::inspect {

@@ -1,4 +1,4 @@
-#include "inspect/import/chakra_file.h"
+#include "inspect/import/readers/chakra_file.h"
 
 #include <fmt/format.h>
 
@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "base/utf8.h"
 #include "inspect/formats/protobuf.h"
+#include "inspect/import/open_cuts.h"
 #include "inspect/import/step_timeline.h"
 #include "inspect/import/trace_import.h"
 
@@ -62,8 +63,10 @@ class MessageReader {
   }
 
   [[noreturn]] void refuse(std::string_view found) const {
-    throw UserError(fmt::format("'{}' byte {}: {}", name_, before_ + at_, found), "a Chakra execution trace",
-                    "copy or make the file again");
+    throw UserError(
+        fmt::format("'{}' byte {}: {}", name_, before_ + at_, found),
+        "a Chakra execution trace (other formats are JSON of PyTorch's profiler and Nsight Systems' SQLite)",
+        "copy or make the file again");
   }
 
  private:
@@ -219,6 +222,9 @@ class ChakraAssembly {
     out_.graph.edges_from_accesses = false;
     if (file_.rank >= 0) out_.graph.ranks = {file_.rank};
     set_recorded();
+    const bool timed =
+        std::ranges::all_of(out_.graph.tasks, [](const graph::OpenTask& task) { return task.end_ns.has_value(); });
+    if (timed) cut_at_delays(out_.graph);
     return std::move(out_);
   }
 

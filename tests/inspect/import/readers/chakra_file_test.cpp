@@ -1,5 +1,5 @@
 // Chakra's traces of several schemas as steps: dependencies as they stand, and the ones that converters drop.
-#include "inspect/import/chakra_file.h"
+#include "inspect/import/readers/chakra_file.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "inspect/formats/protobuf.h"
 #include "inspect/import/step_replay.h"
+#include "runtime/simulate/open_problem.h"
 #include "tests/base/messages.h"
 
 namespace weft::inspect {
@@ -120,8 +121,21 @@ TEST(ChakraStep, AddsThePredecessorsThatConvertersDrop) {
   EXPECT_EQ(step.edge("nccl", "nccl#1")->source, graph::EdgeSource::stream);
   EXPECT_EQ(step.edge("sgemm", "nccl"), nullptr) << "of another stream";
   EXPECT_EQ(step.edge("aten::mm", "sgemm")->source, graph::EdgeSource::launch);
-  EXPECT_EQ(step.edge("aten::mm", "sgemm")->after_begin_ns, 5'000);
+  EXPECT_EQ(step.edge("aten::mm", "sgemm")->after_begin_ns, std::nullopt) << "the operator is cut there";
+  ASSERT_NE(step.edge("aten::mm", "rest of aten::mm, 1"), nullptr);
   EXPECT_TRUE(has_parts(step.step.notes.at(0), {"2 edges between neighbours on a stream"}));
+}
+
+/// The operator launches its kernel after 10 us and goes on until 100, and the next one begins then.
+TEST(ChakraStep, TakesAsLongInASimulationAsInItsReplay) {
+  const ImportedChakra step = imported_chakra(chakra_text({{1, "aten::mm", 4, 0, 100, {}, {}, true},
+                                                           {2, "sgemm", 4, 10, 200, {1}, {}, false, 7},
+                                                           {3, "aten::add", 4, 100, 50, {}, {1}, true},
+                                                           {4, "add", 4, 210, 20, {3}, {}, false, 7}}));
+  EXPECT_EQ(replay_steps(step.graph).at(0).length(), 230'000);
+  const simulate::Report report =
+      simulate::report_plan(simulate::open_problem(step.graph, {}), policy::named_policy("recorded"));
+  EXPECT_EQ(report.step_ns(), 230'000);
 }
 
 TEST(ChakraStep, LeavesOutDependenciesOnLaterWork) {

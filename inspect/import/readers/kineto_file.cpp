@@ -1,4 +1,4 @@
-#include "inspect/import/kineto_file.h"
+#include "inspect/import/readers/kineto_file.h"
 
 #include <fmt/format.h>
 
@@ -15,9 +15,10 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "inspect/import/coalesced_groups.h"
 #include "inspect/import/cpu_work.h"
 #include "inspect/import/impossible_records.h"
-#include "inspect/import/kineto_events.h"
+#include "inspect/import/readers/kineto_events.h"
 #include "inspect/import/trace_import.h"
 
 namespace weft::inspect {
@@ -77,6 +78,7 @@ class StepEvents {
     if (!event.has_begin || event.begin < window_.begin) return take_earlier(event);
     if (event.is_negative) negative_.add(event.name);
     if (event.category == KinetoCategory::flow) return take_flow(event);
+    if (event.category == KinetoCategory::arrow) return take_arrow(event);
     if (event.phase != 'X' && event.phase != '\0') return;
     if (event.on_device()) return take_op(event);
     if (event.category == KinetoCategory::sync) return take_sync(event);
@@ -93,9 +95,14 @@ class StepEvents {
     std::ranges::sort(out_.marks, {},
                       [](const HostMark& mark) { return std::tuple(mark.begin, -mark.end, mark.thread, mark.name); });
     join_by_flows();
+    keep_arrows();
     std::ranges::sort(out_.operators, {},
                       [](const HostOperator& one) { return std::tuple(one.begin, -one.end, one.thread, one.name); });
-    if (out_.cpu_only) take_operators_as_work(out_);
+    if (out_.cpu_only) {
+      take_operators_as_work(out_);
+    } else {
+      join_coalesced_groups(out_);
+    }
     if (device_) keep_device(out_, *device_);
     if (processes_.size() > 1) {
       out_.notes.push_back(
@@ -136,7 +143,7 @@ class StepEvents {
     one.most_elements = event.most_input;
     one.least_elements = event.least_input;
     one.element_bytes = element_bytes(event.dtype);
-    if (event.has_collective && out_.cpu_only) {
+    if (event.has_collective) {
       one.collective = static_cast<std::uint32_t>(out_.collectives.size());
       out_.collectives.push_back(event.collective);
     }
@@ -197,7 +204,18 @@ class StepEvents {
     if (event.phase == 'f') ends_[{event.thread, event.begin}] = event.id;
   }
 
-  /// Where events have no correlations, arrows between them tell the same.
+  void take_arrow(const KinetoEvent& event) {
+    if (event.phase == 's') arrows_[event.id].first = {event.thread, event.begin};
+    if (event.phase == 'f') arrows_[event.id].second = {event.thread, event.begin};
+  }
+
+  void keep_arrows() {
+    for (const auto& [id, ends] : arrows_) {
+      if (ends.first && ends.second) out_.arrows.push_back({*ends.first, *ends.second});
+    }
+  }
+
+  /// Where events have no correlations, flows between them tell the same.
   void join_by_flows() {
     const auto lacks = [](const auto& event) { return event.correlation == kNoCorrelation; };
     if (out_.ops.empty() || !std::ranges::all_of(out_.ops, lacks)) return;
@@ -222,6 +240,8 @@ class StepEvents {
   std::set<std::int64_t> processes_;                                             // of calls
   std::unordered_map<std::uint32_t, std::optional<std::string>> communication_;  // by name
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> starts_, ends_;  // flows by thread and time
+  using ArrowEnd = std::optional<BackwardArrow::Place>;
+  std::map<std::int64_t, std::pair<ArrowEnd, ArrowEnd>> arrows_;  // by id
 };
 
 void note_mixed_steps(TraceOutline& out) {

@@ -1,5 +1,5 @@
 // Databases of Nsight Systems, made by hand with the tables and columns that nsys exports.
-#include "inspect/import/nsight_file.h"
+#include "inspect/import/readers/nsight_file.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

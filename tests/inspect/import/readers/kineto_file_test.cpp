@@ -1,5 +1,5 @@
 // What is read of a trace of PyTorch's profiler: the wanted step alone, in every spelling; refusals have their place.
-#include "inspect/import/kineto_file.h"
+#include "inspect/import/readers/kineto_file.h"
 
 #include <gtest/gtest.h>
 

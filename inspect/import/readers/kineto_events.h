@@ -14,7 +14,6 @@
 namespace weft::inspect {
 
 inline constexpr std::int64_t kMostWorld = 1 << 24;  // ranks
-inline constexpr std::string_view kGloo = "gloo:";
 /// A member of files that Weft exports: a host's times in them are made up.
 inline constexpr std::string_view kMadeUpHost = "weftMadeUpHostTimes";
 
@@ -28,6 +27,7 @@ enum class KinetoCategory : std::uint8_t {
   user_mark,
   cpu_op,
   flow,     // from a call to what it launched
+  arrow,    // from a forward operator to its node in the backward pass
   unnamed,  // of another program than PyTorch: work of a device if its arguments name a stream, as for HTA
 };
 
@@ -40,7 +40,7 @@ struct KinetoEvent {
   std::string name;
   std::int64_t begin = 0, length = 0;
   std::int64_t process = -1, thread = 0;
-  std::int64_t id = -1;  // of a flow
+  std::int64_t id = -1;  // of a flow or an arrow
   // Of args; -1 and 0: absent.
   std::int64_t correlation = kNoCorrelation, record_correlation = kNoCorrelation;
   std::int64_t device = 0, stream = -1, wait_on_stream = -1;

@@ -1,4 +1,4 @@
-#include "inspect/import/nsight_file.h"
+#include "inspect/import/readers/nsight_file.h"
 
 #include <fmt/format.h>
 #include <sqlite3.h>

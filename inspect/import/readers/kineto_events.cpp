@@ -1,4 +1,4 @@
-#include "inspect/import/kineto_events.h"
+#include "inspect/import/readers/kineto_events.h"
 
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ KinetoCategory category_of(std::string_view text) {
        {"ac2g", KinetoCategory::flow},
        {"python_function", KinetoCategory::other},
        {"gpu_user_annotation", KinetoCategory::other},
-       {"fwdbwd", KinetoCategory::other},
+       {"fwdbwd", KinetoCategory::arrow},
        {"cuda_event", KinetoCategory::other},
        {"overhead", KinetoCategory::other},
        {"trace", KinetoCategory::other}}};

@@ -1,0 +1,24 @@
+// Mixture of experts in place of an MLP: a router chooses some experts for each token, and their results are added by
+// the router's weights.
+#pragma once
+
+#include "ops/lowering.h"
+
+namespace weft::ops {
+
+/// x [rows, hidden/x], the input of the layer's branch → its output. Experts are cut as an MLP's matrices are: y cuts
+/// an expert's columns, x its rows, z what a rank keeps. Every rank of y has all tokens and routes them alike; each has
+/// its own columns' part of the gradients of the rows, of the weights, and so of the logits and the router's matrix.
+/// These are linear in one another, so x's gradient alone is summed over y, once for experts and router together, and
+/// the router's own once a step.
+///
+///   forward   router: gemm → all-reduce logits over x → route → sort
+///             gather rows → up → all-reduce over x → activation → down → combine → all-reduce over y
+///   backward  combine → all-reduce dweights over x → route; down_dx → all-reduce over x → activation → up_dx → combine
+///             (+ logits' part) → all-reduce dx over y; the matrices' gradients
+///
+/// With sequence parallelism x is gathered over y, and the sums over y are reduce-scattered; the activation isn't cut
+/// over x, since the rows of an expert are data.
+Value experts(Lowering& low, Value x, std::int64_t layer);
+
+}  // namespace weft::ops

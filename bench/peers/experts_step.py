@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 """Times training steps of a small Mixtral of transformers on the CPU in fp32; prints one JSON line.
 
-The peer of bench/train_step --family mixtral: the same sizes, tokens a step and AdamW, with fused attention and a fused optimizer
-if this version has them, and with one of transformers' ways to compute experts. No clipping: Weft runs without it too.
+The peer of bench/train_step --family mixtral: the same sizes, tokens a step and AdamW, with fused attention and a fused
+optimizer if this version has them, and with one of transformers' ways to compute experts. No clipping: Weft runs
+without it too.
 """
 
 import argparse
 import json
-import resource
-import time
 
 import torch
-import torch.nn.functional as F
 import transformers
 
-from pytorch_step import make_optimizer
+from pytorch_step import timed_steps
 
 
 def make_model(options):
@@ -49,30 +47,14 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{help_text} (default: {default})")
     parser.add_argument("--untied", dest="tied", action="store_false", help="an untied LM head")
     options = parser.parse_args()
+    options.bf16 = False
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    model = make_model(options)
-    optimizer, fused = make_optimizer(model.parameters())
-    tokens = torch.randint(options.vocab, (options.batch, options.seq))
-    targets = torch.randint(options.vocab, (options.batch, options.seq))
-    milliseconds, losses = [], []
-    for _ in range(options.warmup + options.steps):
-        begin = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(model(tokens).logits.view(-1, options.vocab), targets.view(-1))
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-        milliseconds.append(1e3 * (time.perf_counter() - begin))
     result = {
         "name": f"transformers {transformers.__version__}, {options.implementation}",
         "attention": "sdpa",
-        "fused_adamw": fused,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "step_ms": milliseconds[options.warmup :],
-        "first_loss": losses[0],
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        **timed_steps(make_model(options), options, lambda model, tokens: model(tokens).logits),
     }
     print(json.dumps(result))
 

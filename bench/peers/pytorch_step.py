@@ -139,6 +139,31 @@ def make_optimizer(parameters):
         return torch.optim.AdamW(parameters, **options), False
 
 
+def timed_steps(model, options, logits_of):
+    """Trains on random tokens; returns the numbers of the printed line. `logits_of(model, tokens)` is the forward pass."""
+    optimizer, fused = make_optimizer(model.parameters())
+    tokens = torch.randint(options.vocab, (options.batch, options.seq))
+    targets = torch.randint(options.vocab, (options.batch, options.seq))
+    milliseconds, losses = [], []
+    for _ in range(options.warmup + options.steps):
+        begin = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.bf16):
+            logits = logits_of(model, tokens)
+            loss = F.cross_entropy(logits.view(-1, options.vocab).float(), targets.view(-1))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        milliseconds.append(1e3 * (time.perf_counter() - begin))
+    return {
+        "fused_adamw": fused,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "step_ms": milliseconds[options.warmup :],
+        "first_loss": losses[0],
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", choices=("gpt2", "llama"), default="gpt2")
@@ -164,29 +189,10 @@ def main():
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    model = make_model(options)
-    optimizer, fused = make_optimizer(model.parameters())
-    tokens = torch.randint(options.vocab, (options.batch, options.seq))
-    targets = torch.randint(options.vocab, (options.batch, options.seq))
-    milliseconds, losses = [], []
-    for _ in range(options.warmup + options.steps):
-        begin = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.bf16):
-            logits = model(tokens)
-            loss = F.cross_entropy(logits.view(-1, options.vocab).float(), targets.view(-1))
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-        milliseconds.append(1e3 * (time.perf_counter() - begin))
     result = {
         "name": f"PyTorch {torch.__version__.split('+')[0]}",
         "attention": "sdpa" if HAS_SDPA else "explicit",
-        "fused_adamw": fused,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "step_ms": milliseconds[options.warmup :],
-        "first_loss": losses[0],
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        **timed_steps(make_model(options), options, lambda model, tokens: model(tokens)),
     }
     print(json.dumps(result))
 

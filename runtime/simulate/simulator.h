@@ -25,7 +25,7 @@ struct SimulationOptions {
   int steps = 1;            // number of steps; each begins when the previous one has ended on all ranks
   double noise = 0;         // relative standard deviation of every task's time, log-normal, by rank; 0: identical ranks
   double slow_rank = 1;     // factor on the computations of one rank
-  std::int64_t slowed = 0;  // which one that is
+  std::int64_t slowed = 0;  // that rank's number
   std::uint64_t seed = 0;
   std::int64_t traced_ranks = 0;                // number of ranks, from 0, whose traces are kept; 0: all
   std::vector<cost::CorePool> core_pools = {};  // ranks that share cores; all ranks are simulated then

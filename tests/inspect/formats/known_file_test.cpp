@@ -3,19 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 
 #include "base/error.h"
 #include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::inspect {
 namespace {
 
 std::filesystem::path file_with(const std::string& text) {
-  std::filesystem::path path = ::testing::TempDir() + "weft_known_file.json";
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
+  static const testing::TemporaryFolder folder;
+  return folder.write("weft_known_file.json", text);
 }
 
 const std::string kJax = R"({"displayTimeUnit": "ns", "metadata": {"highres-ticks": true}, "traceEvents": [

@@ -11,6 +11,7 @@
 #include "inspect/formats/chrome_trace.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/trace_sample.h"
@@ -95,7 +96,8 @@ TEST(RecordedFile, ReadsItAlsoWhenAnotherProgramHasWrittenItAnew) {
 }
 
 TEST(RecordedFile, ReadsPackedFilesAndNamesBrokenOnes) {
-  const std::string path = ::testing::TempDir() + "weft_trace.json.gz";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.path("weft_trace.json.gz").string();
   const plan::Recording recording = sample_on_a_grid();
   const std::string text = chrome_trace_json(recording);
   std::string packed;
@@ -115,7 +117,7 @@ TEST(RecordedFile, ReadsPackedFilesAndNamesBrokenOnes) {
   write(packed);
   EXPECT_THROW(read_recording(path), UserError);
   EXPECT_THROW(read_recording(path + ".missing"), UserError);
-  EXPECT_THROW(read_recording(::testing::TempDir()), UserError);
+  EXPECT_THROW(read_recording(folder.path()), UserError);
 }
 
 TEST(RecordedFile, TruncationsAreRefused) {

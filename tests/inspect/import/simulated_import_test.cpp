@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "inspect/import/trace_import.h"
 #include "runtime/simulate/open_problem.h"
 #include "runtime/simulate/open_what_if.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/inspect/import/kineto_text.h"
 
 namespace weft::inspect {
@@ -68,10 +68,10 @@ KinetoText random_rank(std::int64_t rank, std::uint64_t seed) {
 }
 
 ImportedTrace imported(std::uint64_t seed, std::int64_t ranks) {
+  const testing::TemporaryFolder folder;
   std::vector<std::filesystem::path> files;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    files.emplace_back(::testing::TempDir() + fmt::format("weft_simulated_{}_{}.json", seed, rank));
-    std::ofstream(files.back(), std::ios::binary) << random_rank(rank, seed).text();
+    files.emplace_back(folder.write(fmt::format("rank_{}.json", rank), random_rank(rank, seed).text()));
   }
   return import_traces(files, "kineto", {});
 }

@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 
 #include "base/error.h"
 #include "inspect/formats/graph_file.h"
 #include "inspect/formats/protobuf.h"
 #include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/inspect/import/kineto_text.h"
 
 namespace weft::inspect {
@@ -18,10 +18,13 @@ namespace {
 
 using testing::KinetoText;
 
+const testing::TemporaryFolder& import_folder() {
+  static const testing::TemporaryFolder folder;
+  return folder;
+}
+
 std::filesystem::path written(const std::string& name, const std::string& text) {
-  std::filesystem::path path = ::testing::TempDir() + "weft_import_" + name;
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
+  return import_folder().write("weft_import_" + name, text);
 }
 
 /// Two steps of two ranks: rank 1 computes for longer, its clock shows 7 ms more, and rank 0 waits in the collective.
@@ -203,7 +206,7 @@ TEST(TraceImport, SaysWhoStandsInForAbsentRanks) {
   EXPECT_TRUE(has_parts(import_json(imported).text(),
                         {"\"recorded_ns\":1000000", "\"absent_ranks\":7", "\"pairing\":1", "\"launch\":2"}));
   const graph::OpenGraph& graph = imported.graph;
-  const auto path = std::filesystem::path(::testing::TempDir() + "weft_import.graph.json");
+  const auto path = import_folder().path("weft_import.graph.json");
   write_graph_file(path, graph);
   EXPECT_EQ(read_graph_file(path).classes[0].edges.size(), graph.classes[0].edges.size());
 }
@@ -265,7 +268,7 @@ TEST(TraceImport, KnowsFormatsByTheirFirstBytes) {
   EXPECT_EQ(trace_format(written("f", std::string("SQLite format 3\0", 16))), "nsight");
   EXPECT_EQ(trace_format(written("f", ProtoMessage().text(1, "0.0.4").delimited())), "chakra");
   EXPECT_EQ(trace_format(written("f", ProtoMessage().text(1, std::string(121, 'x')).delimited())), "chakra");
-  EXPECT_THROW(trace_format(::testing::TempDir() + "weft_import_missing"), UserError);
+  EXPECT_THROW(trace_format(import_folder().path("missing")), UserError);
 }
 
 TEST(TraceImport, InfersMembersOfChakrasGroups) {

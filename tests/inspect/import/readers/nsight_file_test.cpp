@@ -13,14 +13,20 @@
 #include "base/error.h"
 #include "inspect/import/trace_import.h"
 #include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::inspect {
 namespace {
 
 constexpr std::int64_t kPid = 4242;
 
+const testing::TemporaryFolder& database_folder() {
+  static const testing::TemporaryFolder folder;
+  return folder;
+}
+
 std::filesystem::path database_of(const std::string& name, const std::string& statements) {
-  std::filesystem::path path = ::testing::TempDir() + "weft_nsight_" + name;
+  std::filesystem::path path = database_folder().path("weft_nsight_" + name);
   std::filesystem::remove(path);
   sqlite3* database = nullptr;
   EXPECT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
@@ -158,7 +164,7 @@ TEST(NsightFile, RefusesWhatItCannotRead) {
   EXPECT_TRUE(has_parts(refusal(path), {"weft_nsight_cut.sqlite", "nsys export"}));
   std::ofstream(path) << "SQLite format 3, but no database";
   EXPECT_TRUE(has_parts(refusal(path), {"nsys export"}));
-  EXPECT_NE(refusal(::testing::TempDir() + "weft_nsight_missing.sqlite"), "");
+  EXPECT_NE(refusal(database_folder().path("missing.sqlite")), "");
 }
 
 }  // namespace

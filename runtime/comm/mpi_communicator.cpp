@@ -86,12 +86,16 @@ class MpiCommunicator final : public Communicator {
   }
 
   bool progress() override {
-    if (!in_flight_) return true;
-    test_requests();
-    for (std::size_t s = 0; s < slots_.size(); ++s) {
-      if (slots_[s].active && slots_[s].pending == 0) finish_stage(s);
+    // Open MPI reads one message of a socket in a call, and the next call of progress() may be a millisecond away.
+    for (bool advances = true; in_flight_ && advances;) {
+      advances = test_requests() > 0;
+      for (std::size_t s = 0; s < slots_.size(); ++s) {
+        if (!slots_[s].active || slots_[s].pending > 0) continue;
+        finish_stage(s);
+        advances = true;
+      }
+      in_flight_ = finished_ < rounds_;
     }
-    in_flight_ = finished_ < rounds_;
     return !in_flight_;
   }
 
@@ -202,8 +206,8 @@ class MpiCommunicator final : public Communicator {
     return requests_[index * slot_requests_ + static_cast<std::size_t>(slot.posted++)];
   }
 
-  // Tests all requests by one call, because MPI polls all of its queues in every call.
-  void test_requests() {
+  // Tests all requests by one call, because MPI polls all of its queues in every call. Returns how many have completed.
+  int test_requests() {
     int completed = 0;
     const int code = MPI_Testsome(static_cast<int>(used_requests_), requests_.data(), &completed, completed_.data(),
                                   statuses_.data());
@@ -212,6 +216,7 @@ class MpiCommunicator final : public Communicator {
       --slots_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]) / slot_requests_].pending;
     }
     check_mpi(code, to_string(call_.kind));
+    return std::max(0, completed);
   }
 
   void finish_stage(std::size_t index) {

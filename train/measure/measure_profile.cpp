@@ -131,7 +131,8 @@ class CollectiveBench {
         ns_(times_of(profile)) {}
 
   void measure(int rounds) {
-    execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
+    // The step's own products, since how often a product lets a transport progress depends on its slices.
+    execute::ProbeComputation product = probe_of(heaviest_task(graph::Gemm::kind));
     std::vector<std::string> probed = signatures(false);
     for (const std::string& message : signatures(true)) {
       if (kind_of_signature(message) == graph::Send::kind) probed.push_back(message);
@@ -280,6 +281,12 @@ class CollectiveBench {
     return heaviest;
   }
 
+  /// Of a task of this rank, or a product where it has none.
+  execute::ProbeComputation probe_of(const graph::Task* task) const {
+    return task != nullptr ? execute::ProbeComputation(graph_, *task, threads_)
+                           : execute::ProbeComputation::product(threads_);
+  }
+
   void measure_slowdowns(int rounds) {
     const auto computations = kinds(false), calls = kinds(true);
     double computing = 0;
@@ -291,8 +298,7 @@ class CollectiveBench {
       if (total == 0 || kind.ns < kMatters * computing) continue;
       const graph::Task* const task = heaviest_task(name);
       // A rank without such tasks computes something else beside the others.
-      execute::ProbeComputation computation = task != nullptr ? execute::ProbeComputation(graph_, *task, threads_)
-                                                              : execute::ProbeComputation::product(threads_);
+      execute::ProbeComputation computation = probe_of(task);
       for (const auto& [call, times] : calls) {
         tell_({fmt::format("{} beside {}", name, call), done++, total});
         measure_slowdown(name, task != nullptr, times.heaviest, computation, rounds);

@@ -302,13 +302,13 @@ std::uint64_t fingerprint_of(const std::vector<Tensor>& tensors, const std::vect
       hash.add(static_cast<int>(access.mode));
     }
     if (const auto* opaque = std::get_if<Opaque>(&task.operation)) {
-      hash.add(opaque->queued).add(opaque->local).add(static_cast<int>(opaque->queue));
+      hash.add(opaque->queued).add(opaque->local).add(static_cast<int>(fingerprint_number(opaque->queue)));
       if (opaque->meeting >= 0) hash.add(opaque->meeting);
     }
     for (const TaskBefore& before : task.after) hash.add(before.task.value).add(before.only_issued);
   }
   for (const ChannelInfo& info : channels) {
-    hash.add(static_cast<int>(info.channel)).add(info.name).add(info.group_size).add(info.local);
+    hash.add(static_cast<int>(fingerprint_number(info.channel))).add(info.name).add(info.group_size).add(info.local);
   }
   return hash.value();
 }

@@ -43,7 +43,10 @@ std::int64_t Grid::on(Axis axis) const {
 
 std::string to_string(const Grid& grid) {
   const std::string sizes = fmt::format("x={},y={},z={},data={}", grid.x, grid.y, grid.z, grid.data);
-  return grid.pipe == 1 ? sizes : fmt::format("{},pipe={}", sizes, grid.pipe);
+  const auto beside = [](const char* name, std::int64_t size) {
+    return size == 1 ? std::string() : fmt::format(",{}={}", name, size);
+  };
+  return sizes + beside("pipe", grid.pipe) + beside("context", grid.context) + beside("expert", grid.expert);
 }
 
 Coordinates coordinates_of(const Grid& grid, std::int64_t rank) {
@@ -73,7 +76,15 @@ std::int64_t rank_of(const Grid& grid, const Coordinates& coordinates) {
 }
 
 std::int64_t batch_rank(const Grid& grid, const Coordinates& at) {
-  return at.data * grid.z + at.z;
+  return at.data * (grid.z / grid.context) + at.z / grid.context;
+}
+
+std::int64_t context_rank(const Grid& grid, const Coordinates& at) {
+  return at.z % grid.context;
+}
+
+std::int64_t expert_rank(const Grid& grid, const Coordinates& at) {
+  return at.z % grid.expert;
 }
 
 Axis axis_of(Channel channel) {
@@ -84,6 +95,9 @@ Axis axis_of(Channel channel) {
       return Axis::y;
     case Channel::z_gather:
     case Channel::z_scatter:
+    case Channel::context:
+    case Channel::expert:
+    case Channel::expert_copies:
       return Axis::z;
     case Channel::data:
       return Axis::data;
@@ -101,10 +115,30 @@ Axis axis_of(Channel channel) {
   throw std::logic_error("the world and a stage have no axis");
 }
 
+namespace {
+
+/// Groups of `size` ranks of z that stand `stride` apart.
+struct Fold {
+  std::int64_t size, stride;
+
+  /// The first of the ranks in the group of z.
+  std::int64_t first(std::int64_t z) const { return z / (size * stride) * (size * stride) + z % stride; }
+};
+
+std::optional<Fold> fold_of(const Grid& grid, Channel channel) {
+  if (channel == Channel::context) return Fold{grid.context, 1};
+  if (channel == Channel::expert) return Fold{grid.expert, 1};
+  if (channel == Channel::expert_copies) return Fold{grid.z / grid.expert, grid.expert};
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::int64_t group_size(const Grid& grid, Channel channel) {
   if (channel == Channel::world) return grid.ranks();
   if (channel == Channel::stage) return grid.ranks() / grid.pipe;
   if (channel == Channel::embedding || is_message(channel)) return grid.pipe == 1 ? 1 : 2;
+  if (const auto fold = fold_of(grid, channel)) return fold->size;
   return grid.on(axis_of(channel));
 }
 
@@ -112,6 +146,10 @@ std::int64_t group_color(const Grid& grid, Channel channel, std::int64_t rank) {
   if (channel == Channel::world) return 0;
   Coordinates first = coordinates_of(grid, rank);
   if (channel == Channel::stage) return rank_of(grid, {.pipe = first.pipe});
+  if (const auto fold = fold_of(grid, channel)) {
+    first.z = fold->first(first.z);
+    return rank_of(grid, first);
+  }
   const bool between_ends = channel == Channel::embedding && first.pipe > 0 && first.pipe < grid.pipe - 1;
   if (!between_ends) first.on(axis_of(channel)) = 0;
   return rank_of(grid, first);
@@ -176,11 +214,13 @@ std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::in
   if (channel == Channel::stage || channel == Channel::embedding) return ranks_of_color(grid, channel, rank);
   std::vector<std::int64_t> ranks;
   Coordinates at = coordinates_of(grid, rank);
+  const auto fold = fold_of(grid, channel);
+  const std::int64_t first = fold ? fold->first(at.z) : 0, stride = fold ? fold->stride : 1;
   for (std::int64_t i = 0; i < group_size(grid, channel); ++i) {
     if (channel == Channel::world) {
       ranks.push_back(i);
     } else {
-      at.on(axis_of(channel)) = i;
+      at.on(axis_of(channel)) = first + i * stride;
       ranks.push_back(rank_of(grid, at));
     }
   }

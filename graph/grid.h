@@ -33,32 +33,46 @@ struct Coordinates {
 /// Sizes of the axes. x, y and z divide the model's matrices (3D tensor parallel), pipe divides its layers into stages;
 /// z and data divide the batch. `order` lists the axes from the innermost, and pipe comes right before data: by default
 /// rank = (((data·P + pipe)·Z + z)·Y + y)·X + x.
+///
+/// `context` neighbours on z, which divide it, share their sequences: of each, rank c of them has the c-th part of the
+/// rows. So context isn't an axis; to weights and their gradients these ranks are ranks of z like all others.
+///
+/// `expert` neighbours on z, which divide it, share out the experts of each layer: rank p of them has the p-th part of
+/// the experts whole, not cut over z, and ranks of z that are equal mod `expert` have the same ones.
 struct Grid {
   std::int64_t x = 1, y = 1, z = 1, data = 1;
   std::array<Axis, 4> order = kAxes;
   std::int64_t pipe = 1;
+  std::int64_t context = 1, expert = 1;
 
   std::int64_t ranks() const { return x * y * z * pipe * data; }
   std::int64_t on(Axis axis) const;
   std::int64_t& on(Axis axis);
-  /// Number of ranks that hold different sequences of a batch: they differ in z or data.
-  std::int64_t batch_ranks() const { return z * data; }
+  /// Number of groups of ranks that hold different sequences of a batch: they differ in z, beyond `context`, or data.
+  std::int64_t batch_ranks() const { return z / context * data; }
   /// Number of ranks that together hold one copy of the model.
   std::int64_t model_ranks() const { return x * y * z * pipe; }
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
-/// "x=2,y=1,z=2,data=1"; with stages "x=2,y=1,z=2,data=1,pipe=4".
+/// "x=2,y=1,z=2,data=1"; with stages "x=2,y=1,z=2,data=1,pipe=4", with shared sequences "…,z=2,data=1,context=2", with
+/// shared experts "…,z=2,data=1,expert=2".
 std::string to_string(const Grid& grid);
 
 Coordinates coordinates_of(const Grid& grid, std::int64_t rank);
 std::int64_t rank_of(const Grid& grid, const Coordinates& coordinates);
 
-/// The index of the part of the batch that a rank reads: data·Z + z.
+/// The index of the part of the batch that a rank reads: data·Z/context + ⌊z/context⌋.
 std::int64_t batch_rank(const Grid& grid, const Coordinates& at);
 
-/// The axis along which a channel's groups run; pipe for channels between stages. Throws std::logic_error for `world`
-/// and `stage`, which have none.
+/// The index of the part of its sequences that a rank has: z mod context.
+std::int64_t context_rank(const Grid& grid, const Coordinates& at);
+
+/// The index of the part of the experts that a rank has: z mod expert.
+std::int64_t expert_rank(const Grid& grid, const Coordinates& at);
+
+/// The axis along which a channel's groups run; z for context and experts, pipe for channels between stages. Throws
+/// std::logic_error for `world` and `stage`, which have none.
 Axis axis_of(Channel channel);
 
 /// Number of ranks in a channel's group: for messages, the two ends.

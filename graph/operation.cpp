@@ -33,9 +33,9 @@ void instantiate_constructors() {
 }
 
 std::string_view to_string(Channel channel) {
-  static constexpr auto kNames =
-      std::to_array<std::string_view>({"x", "y", "z_gather", "z_scatter", "data", "world", "pipe", "embedding", "stage",
-                                       "send_next", "receive_previous", "send_previous", "receive_next"});
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"x", "y", "z_gather", "z_scatter", "data", "world", "pipe", "embedding", "stage", "send_next",
+       "receive_previous", "send_previous", "receive_next", "context", "expert", "expert_copies"});
   static_assert(kNames.size() == kAxisChannels);
   return is_own(channel) ? "own" : kNames.at(static_cast<std::size_t>(channel));
 }

@@ -30,6 +30,8 @@ bool fill(Op& operation, Words words) {
       const std::optional<Channel> channel = find_channel(text);
       good = good && channel.has_value();
       value = channel.value_or(Channel::world);
+    } else if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>) {
+      good = false;  // a collective's flags don't tell its cost
     } else {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
       good = good && error == std::errc() && end == text.data() + text.size() && value > 0;
@@ -55,7 +57,7 @@ std::string task_signature(const Graph& graph, const Task& task) {
   for_each_field_schema(task.operation, [&]<class T>(const auto& field, const T& value) {
     const std::string_view name = field.name;
     if constexpr (std::is_same_v<T, bool>) {
-      if (value) fmt::format_to(std::back_inserter(text), " {}", name);
+      if (value && field.in_signature) fmt::format_to(std::back_inserter(text), " {}", name);
     } else if constexpr (std::is_enum_v<T>) {
       fmt::format_to(std::back_inserter(text), " {}={}", name, to_string(value));
     } else if constexpr (std::is_integral_v<T>) {
@@ -91,10 +93,13 @@ std::optional<SignedCollective> collective_of_signature(std::string_view signatu
     if constexpr (requires { operation.ranks; }) {
       if (operation.ranks <= 0) return false;
     }
+    if constexpr (requires { operation.experts; }) {
+      if (std::min({operation.rows, operation.most, operation.experts}) <= 0) return false;
+    }
     return operation.count > 0;
   };
-  const bool known =
-      is(AllReduce{}) || is(ReduceScatter{}) || is(AllGather{}) || is(Broadcast{}) || is(Send{}) || is(Receive{});
+  const bool known = is(AllReduce{}) || is(ReduceScatter{}) || is(AllGather{}) || is(Broadcast{}) || is(Send{}) ||
+                     is(Receive{}) || is(AllToAll{}) || is(ExchangeRows{});
   return known ? std::optional(collective) : std::nullopt;
 }
 

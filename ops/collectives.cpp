@@ -29,7 +29,7 @@ graph::Channel channel_of(graph::Axis axis) {
 }
 
 graph::Access coordinate(Lowering& low, CoordinateIndex index) {
-  const std::int64_t count = low.model().query_key_norm() != QueryKeyNorm::none ? 11 : 10;
+  const std::int64_t count = low.grid().expert > 1 ? 14 : low.model().query_key_norm() != QueryKeyNorm::none ? 11 : 10;
   const graph::TensorId all = low.named(names::kCoordinates, DType::i64, {count}, graph::Role::scalar);
   return graph::read(low.elements(all, static_cast<std::int64_t>(index), 1));
 }
@@ -64,6 +64,23 @@ void reduce_scatter_into(Lowering& low, std::string_view what, graph::TensorId i
            {{"in", graph::read(low.elements(in, 0, ranks * count))},
             {"out", graph::write(low.elements(out, 0, count))},
             {"workspace", low.write(work)}});
+}
+
+Value all_to_all(Lowering& low, std::string_view what, const Value& x, std::int64_t sequences, bool inverse,
+                 graph::Channel channel) {
+  const std::int64_t ranks = graph::group_size(low.grid(), channel);
+  if (ranks == 1) return x;
+  const std::int64_t all = x.rows * x.cols;
+  const auto exchange = [=](Lowering& l, const std::string& name, graph::TensorId in, bool back) {
+    const graph::TensorId out = l.activation(name + ".out", x.rows, x.cols);
+    l.emit(name, graph::AllToAll{channel, ranks, all / (ranks * sequences), sequences, back},
+           {{"in", graph::read(l.elements(in, 0, all))}, {"out", graph::write(l.elements(out, 0, all))}});
+    return out;
+  };
+  const std::string name(what);
+  const Value y{exchange(low, name, x.tensor, inverse), x.rows, x.cols};
+  low.record({}, [=](Lowering& l) { l.add_gradient(x, exchange(l, name + "_dx", l.gradient(y), !inverse)); });
+  return y;
 }
 
 graph::TensorId all_gather(Lowering& low, std::string_view what, graph::TensorId in, graph::Channel channel) {

@@ -30,6 +30,13 @@ graph::TensorId reduce_scatter(Lowering& low, std::string_view what, graph::Tens
 void reduce_scatter_into(Lowering& low, std::string_view what, graph::TensorId in, graph::TensorId out,
                          graph::Channel channel);
 
+/// Gives each of the group's ranks its parts of `x`, and returns the parts that they give to this rank; with one rank,
+/// x itself. Of `sequences` sequences, of which each rank has the same share of the rows, all columns are there in
+/// `ranks` parts, one below the other; they become all rows of one of the parts. `inverse` is the way back, and each
+/// way is the other's adjoint.
+Value all_to_all(Lowering& low, std::string_view what, const Value& x, std::int64_t sequences, bool inverse,
+                 graph::Channel channel);
+
 /// Concatenates `in` of all ranks in a new tensor [ranks·rows, cols]; with one rank, returns `in` itself.
 graph::TensorId all_gather(Lowering& low, std::string_view what, graph::TensorId in, graph::Channel channel);
 

@@ -2,9 +2,19 @@
 // the router's weights.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
+#include "ops/lower.h"
 #include "ops/lowering.h"
 
 namespace weft::ops {
+
+/// Of a training step, whose state tells of each choice (names::of_router()).
+struct StepRouting {
+  Routing routing = Routing::free;
+  std::int64_t micro_batches = 1;
+};
 
 /// x [rows, hidden/x], the input of the layer's branch → its output. Experts are cut as an MLP's matrices are: y cuts
 /// an expert's columns, x its rows, z what a rank keeps. Every rank of y has all tokens and routes them alike; each has
@@ -17,8 +27,10 @@ namespace weft::ops {
 ///   backward  combine → all-reduce dweights over x → route; down_dx → all-reduce over x → activation → up_dx → combine
 ///             (+ logits' part) → all-reduce dx over y; the matrices' gradients
 ///
+/// Tokens of each expert, and how near the choice was to another one, are counted once in a training step (`of_step`).
+///
 /// With sequence parallelism x is gathered over y, and the sums over y are reduce-scattered; the activation isn't cut
 /// over x, since the rows of an expert are data.
-Value experts(Lowering& low, Value x, std::int64_t layer);
+Value experts(Lowering& low, Value x, std::int64_t layer, const std::optional<StepRouting>& of_step = {});
 
 }  // namespace weft::ops

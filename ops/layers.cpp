@@ -7,23 +7,26 @@
 
 namespace weft::ops {
 
-Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64_t seq_len, bool at_position) {
+Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, const Positions& positions) {
   const ModelConfig& model = low.model();
   const bool learned = model.parts().learned_positions;
   const bool sharded = low.grid().y > 1;
   Parameter& wte = low.parameter("wte.weight");
   Parameter* wpe = learned ? &low.parameter("wpe.weight") : nullptr;
   const std::int64_t cols = wte.shard->cols, vocab = wte.shard->rows;
-  const bool has_offset = at_position && learned;
+  const bool has_offset = positions.first != nullptr && learned;
+  const std::int64_t seq_len = positions.seq_len;
 
   const graph::TensorId all = low.activation("out", rows, cols);
-  const auto position = [&] { return low.read(low.named(names::kPosition, DType::i64, {1}, graph::Role::scalar)); };
+  const auto position = [first = positions.first](Lowering& l) {
+    return l.read(l.named(first, DType::i64, {1}, graph::Role::scalar));
+  };
   low.emit("embedding", graph::EmbeddingForward{rows, cols, vocab, seq_len, learned, has_offset, sharded},
            {{"tokens", graph::read(tokens)},
             {"wte", low.read(low.weight(wte))},
             {"wpe", graph::access_if(learned, [&] { return low.read(low.weight(*wpe)); })},
             {"out", low.write(all)},
-            {"position", graph::access_if(has_offset, position)},
+            {"position", graph::access_if(has_offset, [&] { return position(low); })},
             {"coordinate", graph::access_if(sharded, [&] { return coordinate(low, graph::Axis::y); })}});
   // One rank of y has the row of a token; the others add zero.
   Value out{all, low.residual_rows(rows), cols};
@@ -45,8 +48,10 @@ Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64
             {"coordinate", graph::access_if(sharded, [&] { return coordinate(l, graph::Axis::y); })}});
     if (learned) {
       const auto dwpe = l.gradient_slot(*wpe);
-      l.emit("position_dw", graph::PositionBackward{rows, cols, seq_len, model.context, dwpe.accumulate},
-             {{"dout", l.read(dout)}, {"dwpe", l.result(dwpe)}});
+      l.emit("position_dw", graph::PositionBackward{rows, cols, seq_len, model.context, dwpe.accumulate, has_offset},
+             {{"dout", l.read(dout)}, {"dwpe", l.result(dwpe)}, {"position", graph::access_if(has_offset, [&] {
+                                                                   return position(l);
+                                                                 })}});
     }
   });
   return out;
@@ -180,6 +185,10 @@ void emit_dropout(Lowering& low, std::string_view what, const Value& x, graph::T
                   std::optional<graph::TensorId> residual) {
   const std::int64_t parts = low.grid().x;
   graph::Dropout op{x.rows, x.cols, where.row_offset, where.p, where.site, residual.has_value(), parts};
+  if (low.grid().context > 1) {
+    op.seq = where.seq_len / low.grid().context;
+    op.stride = where.seq_len;
+  }
   low.emit(what, op,
            {{"x", low.read(x.tensor)},
             {"random", low.read(random_state(low))},
@@ -214,15 +223,19 @@ Value gelu(Lowering& low, Value x) {
 }
 
 template <bool kGelu>
-Value gated(Lowering& low, Value x) {
+Value gated(Lowering& low, Value x, const RowGroups& of) {
   const std::int64_t cols = x.cols / 2;
   const std::string name(graph::GatedForward<kGelu>::kind);
   const Value y{low.activation("out", x.rows, cols), x.rows, cols};
-  low.emit(name, graph::GatedForward<kGelu>{x.rows, cols}, {{"x", low.read(x.tensor)}, {"y", low.write(y.tensor)}});
+  const auto offsets = [of](Lowering& l) {
+    return graph::access_if(of.groups > 0, [&] { return l.read(of.offsets); });
+  };
+  low.emit(name, graph::GatedForward<kGelu>{{{x.rows, cols}, of.groups, of.expected}},
+           {{"x", low.read(x.tensor)}, {"offsets", offsets(low)}, {"y", low.write(y.tensor)}});
   low.record({}, [=](Lowering& l) {
     const graph::TensorId dx = l.activation("dx", x.rows, x.cols);
-    l.emit(name + "_dx", graph::GatedBackward<kGelu>{x.rows, cols},
-           {{"x", l.read(x.tensor)}, {"dy", l.read(l.gradient(y))}, {"dx", l.write(dx)}});
+    l.emit(name + "_dx", graph::GatedBackward<kGelu>{{{x.rows, cols}, of.groups, of.expected}},
+           {{"x", l.read(x.tensor)}, {"offsets", offsets(l)}, {"dy", l.read(l.gradient(y))}, {"dx", l.write(dx)}});
     l.add_gradient(x, dx);
   });
   return y;
@@ -230,16 +243,16 @@ Value gated(Lowering& low, Value x) {
 
 }  // namespace
 
-Value activation(Lowering& low, Value x) {
+Value activation(Lowering& low, Value x, const RowGroups& of) {
   switch (low.model().parts().activation) {
     case Activation::gelu:
       return gelu(low, x);
     case Activation::swiglu:
-      return gated<false>(low, x);
+      return gated<false>(low, x, of);
     case Activation::geglu:
       break;
   }
-  return gated<true>(low, x);
+  return gated<true>(low, x, of);
 }
 
 Value scaled(Lowering& low, Value x, float factor) {

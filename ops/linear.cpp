@@ -20,9 +20,10 @@ struct OutputBlock {
 // The layer divided into products: one for each pair of an output block and an input block.
 struct LinearLayout {
   graph::Axis in_axis, out_axis;
-  std::int64_t rows = 0, in_cols = 0;    // of an input block
-  std::int64_t in_blocks = 1;            // the number of ranks of out_axis if they cut the input's columns
-  std::vector<std::int64_t> out_blocks;  // by output: the number of ranks of in_axis if they cut its columns
+  std::int64_t rows = 0, in_cols = 0;  // of an input block
+  std::int64_t in_blocks = 1;          // the number of ranks of out_axis if they cut the input's columns, × its parts
+  std::vector<std::int64_t>
+      out_blocks;  // by output: the number of ranks of in_axis if they cut its columns, × its parts
   std::vector<OutputBlock> blocks;
 
   bool single() const { return in_blocks == 1 && blocks.size() == 1; }
@@ -33,20 +34,21 @@ struct LinearLayout {
 };
 
 LinearLayout layout_of(const Lowering& low, const Value& x, const Parameter& weight,
-                       const std::vector<LinearOutput>& outputs, Cut input) {
+                       const std::vector<LinearOutput>& outputs, Cut input, std::int64_t input_parts) {
   const bool transposed = weight.shard->sharding == Sharding::transposed;
   LinearLayout layout{transposed ? graph::Axis::y : graph::Axis::x,
                       transposed ? graph::Axis::x : graph::Axis::y,
-                      x.rows,
+                      x.rows / input_parts,
                       x.cols,
-                      1,
+                      input_parts,
                       {},
                       {}};
-  if (input == Cut::columns) layout.in_blocks = low.grid().on(layout.out_axis);
+  if (input == Cut::columns) layout.in_blocks *= low.grid().on(layout.out_axis);
   if (input == Cut::rows) layout.rows *= low.grid().on(layout.out_axis);
   std::int64_t row = 0;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const std::int64_t count = outputs[o].cut == Cut::columns ? low.grid().on(layout.in_axis) : 1;
+    const std::int64_t ranks = outputs[o].cut == Cut::columns ? low.grid().on(layout.in_axis) : 1;
+    const std::int64_t count = ranks * outputs[o].parts;
     const std::int64_t cols = outputs[o].features / count;
     layout.out_blocks.push_back(count);
     for (std::int64_t i = 0; i < count; ++i, row += cols) layout.blocks.push_back({o, i, row, cols});
@@ -146,7 +148,7 @@ std::vector<Value> summed(Lowering& low, const LinearLayout& layout, const std::
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const std::string suffix = outputs.size() == 1 ? "" : fmt::format(".{}", o);
     const std::int64_t cols = outputs[o].features / layout.out_blocks[o];
-    Value value{partial[o], layout.rows, cols};
+    Value value{partial[o], layout.rows * outputs[o].parts, cols};
     if (outputs[o].cut == Cut::rows) value.rows /= low.grid().on(layout.in_axis);
     if (outputs[o].cut == Cut::none) {
       all_reduce(low, "all_reduce" + suffix, value.tensor, value.rows * cols, channel);
@@ -162,8 +164,8 @@ std::vector<Value> summed(Lowering& low, const LinearLayout& layout, const std::
 }  // namespace
 
 std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* bias,
-                          const std::vector<LinearOutput>& outputs, Cut input_cut) {
-  const LinearLayout layout = layout_of(low, x, weight, outputs, input_cut);
+                          const std::vector<LinearOutput>& outputs, Cut input_cut, std::int64_t input_parts) {
+  const LinearLayout layout = layout_of(low, x, weight, outputs, input_cut, input_parts);
   const std::int64_t rows = layout.rows;
   const graph::Channel reduce_channel = channel_of(layout.in_axis);
   const bool reduces = low.grid().on(layout.in_axis) > 1;

@@ -17,6 +17,7 @@ enum class Cut : std::uint8_t { none, columns, rows };
 struct LinearOutput {
   std::int64_t features = 0;  // in the rank's block of W
   Cut cut = Cut::none;
+  std::int64_t parts = 1;  // of the result's columns, one below the other: [parts·rows, cols/parts]
 };
 
 /// x [rows, in/A], weight [out/B, in/A], bias [out/B] or null → one value for each output: O = Σ over A of x·Wᵀ, + b. A
@@ -31,8 +32,11 @@ struct LinearOutput {
 /// x alone, and gathers again for the weight's gradient, unless x is computed again right before. In program order the
 /// input's gradient comes before the weight's, because the rest of the backward pass waits for it. The algorithm is
 /// Agarwal et al.'s 3D multiplication as AxoNN uses it (arXiv 2502.08145).
+///
+/// `input_parts`: x has its columns in parts, one below the other, as an output with parts has.
 std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* bias,
-                          const std::vector<LinearOutput>& outputs, Cut input = Cut::none);
+                          const std::vector<LinearOutput>& outputs, Cut input = Cut::none,
+                          std::int64_t input_parts = 1);
 
 /// linear() with one summed output.
 Value linear(Lowering& low, Value x, Parameter& weight, Parameter* bias);

@@ -22,13 +22,14 @@ namespace {
 struct ForwardOptions {
   Sequences sequences;
   float dropout = 0.0F;
-  std::int64_t row_offset = 0;  // first row of this micro-batch among the rank's rows of the step
+  std::int64_t row_offset = 0;  // of this micro-batch's first row, among the rows of the rank's sequences of the step
   bool recompute_blocks = false;
+  std::optional<StepRouting> routing = {};  // of a training step
 };
 
 // Dropout sites: 0 is the embedding, followed by two for each layer.
 DropoutSite site(const ForwardOptions& options, std::int64_t number) {
-  return {options.dropout, static_cast<std::uint32_t>(number), options.row_offset};
+  return {options.dropout, static_cast<std::uint32_t>(number), options.row_offset, options.sequences.seq_len};
 }
 
 Parameter* bias_of(Lowering& low, bool has_bias, const std::string& parameter) {
@@ -91,22 +92,29 @@ Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t 
       auto scope_out = low.enter("out");
       Parameter& weight = low.parameter(name + "attn.out.weight");
       Parameter* bias = bias_of(low, low.model().has_out_bias(), name + "attn.out");
-      branch = linear(low, branch, weight, bias, {{weight.shard->rows, between_products(low)}}, Cut::columns).front();
+      branch = linear(low, branch, weight, bias, {{weight.shard->rows, between_products(low)}}, Cut::columns,
+                      low.grid().context)
+                   .front();
     }
     branch = branch_output(low, branch, "post_norm1", name + "post_norm1");
     x = add_residual(low, x, branch, site(options, 2 * layer + 1));
   }
   const Value to_mlp = branch_input(low, x, "norm2", name + "norm2");
   auto scope = low.enter("mlp");
-  branch = low.model().has_experts(layer) ? experts(low, to_mlp, layer) : mlp(low, to_mlp, name + "mlp.");
+  branch =
+      low.model().has_experts(layer) ? experts(low, to_mlp, layer, options.routing) : mlp(low, to_mlp, name + "mlp.");
   branch = branch_output(low, branch, "post_norm2", name + "post_norm2");
   return add_residual(low, x, branch, site(options, 2 * layer + 2));
 }
 
 Value embed(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options) {
-  const bool decode = options.sequences.mode == Sequences::Mode::decode;
+  const Sequences& sequences = options.sequences;
   auto scope = low.enter("embed");
-  const Value rows_of_table = embedding(low, tokens, rows, options.sequences.seq_len, decode);
+  Positions positions{sequences.seq_len};
+  if (sequences.mode == Sequences::Mode::decode) positions.first = names::kPosition;
+  if (sequences.mode == Sequences::Mode::training && low.grid().context > 1)
+    positions = {sequences.seq_len / low.grid().context, names::kFirstPosition};
+  const Value rows_of_table = embedding(low, tokens, rows, positions);
   const Value x = scaled(low, rows_of_table, low.model().embedding_scale());
   auto dropout_scope = low.enter("drop");
   return dropout(low, x, site(options, 0));
@@ -200,6 +208,45 @@ Value language_model_head(Lowering& low, Value hidden) {
   return linear(low, hidden, weight, nullptr, {{weight.shard->rows}}, between_products(low)).front();
 }
 
+// Rows of x from `begin` on, as a value of their own. Its gradient becomes that of these rows in `gradient`.
+Value copied_rows(Lowering& low, const Value& x, std::int64_t begin, std::int64_t rows, graph::TensorId gradient) {
+  const std::int64_t count = rows * x.cols;
+  const Value part{low.activation("rows", rows, x.cols), rows, x.cols};
+  low.emit("rows", graph::Scale{count, 1.0F},
+           {{"x", graph::read(low.elements(x.tensor, begin * x.cols, count))}, {"out", low.write(part.tensor)}});
+  low.record({}, [=](Lowering& l) {
+    l.emit("rows_dx", graph::Scale{count, 1.0F},
+           {{"x", l.read(l.gradient(part))}, {"out", graph::write(l.elements(gradient, begin * x.cols, count))}});
+  });
+  return part;
+}
+
+// The elements of a step's ids or sums that the loss reads and writes.
+struct LossTensors {
+  graph::TensorId targets, sums;
+  std::int64_t first_target = 0;
+  bool first = true;  // sums begin
+};
+
+// Logits and their loss, `gradient`: with the gradient of `hidden`.
+void loss_of_hidden(Lowering& low, const Value& hidden, const LossTensors& in, std::int64_t parts, bool gradient) {
+  const auto loss = [&](const Value& rows, std::int64_t begin) {
+    const Value logits = language_model_head(low, rows);
+    auto scope = low.enter("loss");
+    cross_entropy(low, logits, low.elements(in.targets, in.first_target + begin, logits.rows),
+                  low.elements(in.sums, 0, 2), in.first && begin == 0, gradient);
+  };
+  if (parts == 1) return loss(hidden, 0);
+  const std::int64_t rows = hidden.rows / parts;
+  const graph::TensorId dhidden = low.activation("dhidden", hidden.rows, hidden.cols);
+  if (gradient) low.record({&low.head_weight()}, [=](Lowering& l) { l.set_gradient(hidden, dhidden); });
+  for (std::int64_t part = 0; part < parts; ++part) {
+    auto scope = low.enter(fmt::format("part{}", part));
+    const auto of_part = [&] { loss(copied_rows(low, hidden, part * rows, rows, dhidden), part * rows); };
+    gradient ? low.differentiate_at_once(of_part) : of_part();
+  }
+}
+
 // Hidden states → fp32 logits of the row at "position".
 void logits_of_last_stage(Lowering& low, Value hidden, graph::TensorId logits) {
   graph::TensorId row = hidden.tensor;
@@ -249,8 +296,13 @@ std::optional<graph::TensorId> inputs_if(Lowering& low, bool present, const char
 
 }  // namespace
 
-std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at) {
+std::string names::of_router(std::int64_t layer, std::string_view name) {
+  return fmt::format("L{}.mlp.router.{}", layer, name);
+}
+
+std::array<std::int64_t, 14> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at) {
   const auto pair = [](std::int64_t inner, std::int64_t size, std::int64_t outer) { return inner + size * outer; };
+  const std::int64_t copy = at.z / grid.expert;
   return {at.x,
           at.y,
           at.z,
@@ -261,22 +313,31 @@ std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const gr
           pair(at.x, grid.x, pair(at.z, grid.z, at.data)),
           pair(at.y, grid.y, at.z),
           pair(at.x, grid.x, at.z),
-          pair(at.x, grid.x, pair(at.y, grid.y, pair(at.z, grid.z, at.data)))};
+          pair(at.x, grid.x, pair(at.y, grid.y, pair(at.z, grid.z, at.data))),
+          graph::expert_rank(grid, at),
+          copy,
+          pair(copy, grid.z / grid.expert, at.data)};
 }
 
 std::int64_t first_row(const StepConfig& step, const graph::Coordinates& at) {
-  const std::int64_t rows = step.micro_batch * step.seq_len;
-  const std::int64_t cut = step.sequence_parallel ? at.y * (rows / step.grid.y) : 0;
-  return graph::batch_rank(step.grid, at) * step.micro_batches * rows + cut;
+  const std::int64_t rows = step.micro_batch * step.seq_len, own = step.seq_len / step.grid.context;
+  const std::int64_t cut = step.sequence_parallel ? at.y * (rows / step.grid.context / step.grid.y) : 0;
+  const std::int64_t in_sequences = cut / own * step.seq_len + first_position(step, at) + cut % own;
+  return graph::batch_rank(step.grid, at) * step.micro_batches * rows + in_sequences;
+}
+
+std::int64_t first_position(const StepConfig& step, const graph::Coordinates& at) {
+  return graph::context_rank(step.grid, at) * (step.seq_len / step.grid.context);
 }
 
 std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step, std::int64_t pipe) {
   Lowering low(model, step.dtype, step.grid, step.reshard_after_forward, {step.pipeline, pipe}, step.sequence_parallel);
-  const std::int64_t rows = step.micro_batch * step.seq_len;
+  const std::int64_t all_rows = step.micro_batch * step.seq_len, rows = all_rows / step.grid.context;
   const graph::TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, graph::Role::input);
   const graph::TensorId targets =
       low.named(names::kTargets, DType::i32, {step.micro_batches, rows}, graph::Role::input);
-  const auto document_starts = inputs_if(low, step.document_mask, names::kDocumentStarts, {step.micro_batches, rows});
+  const auto document_starts =
+      inputs_if(low, step.document_mask, names::kDocumentStarts, {step.micro_batches, all_rows});
   const graph::TensorId metrics = low.named(names::kMetrics, DType::f32, {5}, graph::Role::scalar);
   GradientReducer reducer(low, step);
 
@@ -285,16 +346,15 @@ std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const 
     low.set_phase(graph::Phase::forward);
     ForwardOptions options;
     options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
-    if (document_starts) options.sequences.document_starts = low.elements(*document_starts, mb * rows, rows);
+    if (document_starts) options.sequences.document_starts = low.elements(*document_starts, mb * all_rows, all_rows);
     options.dropout = step.dropout;
-    options.row_offset = mb * rows;
+    options.row_offset = mb * all_rows;
     options.recompute_blocks = step.recompute_blocks;
+    options.routing = StepRouting{step.routing, step.micro_batches};
     const std::optional<Value> hidden = transformer(low, low.elements(tokens, mb * rows, rows), rows, options);
     if (hidden) {
-      const Value logits = language_model_head(low, *hidden);
       auto stage_scope = low.enter_stage(low.layout().stages() - 1);
-      auto loss_scope = low.enter("loss");
-      cross_entropy(low, logits, low.elements(targets, mb * rows, rows), low.elements(metrics, 0, 2), mb == 0, true);
+      loss_of_hidden(low, *hidden, {targets, metrics, mb * rows, mb == 0}, step.loss_parts, true);
     }
     if (mb == step.micro_batches - 1) {
       auto loss_scope = low.enter("loss");
@@ -309,21 +369,17 @@ std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const 
 
 std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const StepConfig& step, std::int64_t pipe) {
   Lowering low(model, step.dtype, step.grid, step.reshard_after_forward, {step.pipeline, pipe});
-  const std::int64_t rows = step.micro_batch * step.seq_len;
+  const std::int64_t all_rows = step.micro_batch * step.seq_len, rows = all_rows / step.grid.context;
   const graph::TensorId tokens = low.named(names::kEvalTokens, DType::i32, {rows}, graph::Role::input);
   const graph::TensorId targets = low.named(names::kEvalTargets, DType::i32, {rows}, graph::Role::input);
-  const auto document_starts = inputs_if(low, step.document_mask, names::kEvalDocumentStarts, {rows});
+  const auto document_starts = inputs_if(low, step.document_mask, names::kEvalDocumentStarts, {all_rows});
   const graph::TensorId sums = low.named(names::kEvalSums, DType::f32, {3}, graph::Role::scalar);
   auto scope = low.enter("eval");
   ForwardOptions options;
   options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
-  if (document_starts) options.sequences.document_starts = low.elements(*document_starts, 0, rows);
+  if (document_starts) options.sequences.document_starts = low.elements(*document_starts, 0, all_rows);
   const std::optional<Value> hidden = transformer(low, low.elements(tokens, 0, rows), rows, options);
-  if (hidden) {
-    const Value logits = language_model_head(low, *hidden);
-    auto loss_scope = low.enter("loss");
-    cross_entropy(low, logits, low.elements(targets, 0, rows), low.elements(sums, 0, 2), true, false);
-  }
+  if (hidden) loss_of_hidden(low, *hidden, {targets, sums}, step.loss_parts, false);
   auto loss_scope = low.enter("loss");
   all_reduce_metrics(low, sums, 3);
   return std::move(low).finish();

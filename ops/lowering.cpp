@@ -178,6 +178,15 @@ void Lowering::backward() {
   }
 }
 
+void Lowering::differentiate_at_once(const std::function<void()>& part) {
+  std::vector<TapeEntry> outer = std::exchange(tape_, {});
+  const graph::Phase phase = std::exchange(phase_, graph::Phase::backward);
+  part();
+  backward();
+  phase_ = phase;
+  tape_ = std::move(outer);
+}
+
 graph::TensorId Lowering::gradient(const Value& value) const {
   const auto found = gradients_.find(value.tensor);
   if (found == gradients_.end()) {

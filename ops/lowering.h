@@ -142,6 +142,8 @@ class Lowering {
   Value checkpoint(Value input, const std::function<Value(Lowering&, Value)>& segment);
   /// Runs the tape in reverse and clears it.
   void backward();
+  /// Emits `part` and right after it its backward pass, whose last gradients the part's inputs keep.
+  void differentiate_at_once(const std::function<void()>& part);
 
   // -- gradients ------------------------------------------------------------------------------------------------------
   /// The gradient of a value; it must have one.

@@ -394,6 +394,14 @@ std::int64_t ModelConfig::adapter_parameters() const {
   return elements_of(*this, true);
 }
 
+std::vector<std::int64_t> ModelConfig::expert_layers() const {
+  std::vector<std::int64_t> with_experts;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    if (has_experts(layer)) with_experts.push_back(layer);
+  }
+  return with_experts;
+}
+
 float ModelConfig::embedding_scale() const {
   return parts().embedding_by_width ? std::sqrt(static_cast<float>(hidden)) : embedding_factor;
 }

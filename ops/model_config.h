@@ -67,6 +67,8 @@ struct ModelConfig {
     return layer >= window_from && !full_layers.contains(layer) ? window : 0;
   }
   bool has_experts(std::int64_t layer) const { return experts > 0 && !dense_layers.contains(layer); }
+  /// The layers with experts.
+  std::vector<std::int64_t> expert_layers() const;
   std::int64_t expert_cols() const { return expert_ffn > 0 ? expert_ffn : ffn; }
   const FamilyParts& parts() const { return parts_of(family); }
   bool has_qkv_bias() const { return parts().centered() || qkv_bias; }

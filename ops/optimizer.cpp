@@ -95,16 +95,17 @@ ReducedGradient reduce_everywhere(Lowering& low, const StepConfig& step, Paramet
   return {&parameter, sum, false};
 }
 
-// The axis over which an adapter's gradient is summed beside z and data: the one that cuts W and not this matrix. Of A
-// the ranks have the products with their own outputs' gradients, of B those with their own inputs. A router is as A:
-// ranks of y have the gradients of their own columns of the experts. None for other parameters of the model itself.
-std::optional<graph::Axis> adapter_sum(Sharding sharding) {
+// The axis over which a narrow matrix's gradient is summed beside z and data: the one that cuts its layer W and not the
+// matrix itself. Of an adapter's A the ranks have the products with their own outputs' gradients, of B those with their
+// own inputs; of a router, ranks of y have the gradients of their own columns of the experts. None for other
+// parameters.
+std::optional<graph::Axis> sum_of_narrow(Sharding sharding) {
   switch (sharding) {
-    case Sharding::lora_a:
-    case Sharding::lora_b_transposed:
+    case Sharding::columns_over_x:
+    case Sharding::rows_over_x:
       return graph::Axis::y;
-    case Sharding::lora_a_transposed:
-    case Sharding::lora_b:
+    case Sharding::columns_over_y:
+    case Sharding::rows_over_y:
       return graph::Axis::x;
     default:
       return std::nullopt;
@@ -112,16 +113,19 @@ std::optional<graph::Axis> adapter_sum(Sharding sharding) {
 }
 
 // Sums a gradient over z, unless each micro-batch was (`shard_sum`), and over data; over x or y, too, where ranks have
-// different parts of it.
+// different parts of it. Experts of single ranks have had all tokens of their neighbours, so theirs are summed over the
+// ranks of z that have the same experts.
 ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& parameter,
                        std::optional<graph::TensorId> shard_sum = {}) {
   const ParameterShard& shard = *parameter.shard;
   if (shard.sharding == Sharding::everywhere) return reduce_everywhere(low, step, parameter);
   const graph::Grid& grid = low.grid();
   const std::int64_t kept = shard.end - shard.begin;
-  const bool over_z = grid.z > 1 && !shard_sum;
+  const bool own_experts = is_of_own_experts(shard.sharding);
+  const graph::Channel z_ranks = own_experts ? graph::Channel::expert_copies : graph::Channel::z_scatter;
+  const bool over_z = graph::group_size(grid, z_ranks) > 1 && !shard_sum;
   const bool cut_by_data = step.zero1 && zero1_cuts(shard, grid);
-  const std::optional<graph::Axis> axis = parameter.of_own_rows ? graph::Axis::y : adapter_sum(shard.sharding);
+  const std::optional<graph::Axis> axis = parameter.of_own_rows ? graph::Axis::y : sum_of_narrow(shard.sharding);
   const bool travels = over_z || grid.data > 1 || (axis && grid.on(*axis) > 1);
   const bool narrow = travels && step.reduce_dtype == DType::bf16;
   const std::string suffix = shard_sum ? "_data" : "";
@@ -132,7 +136,7 @@ ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& paramet
   if (over_z && cut_by_z(low, parameter)) {
     sum = reduce_scatter(low, "reduce_scatter", sum, {kept}, graph::Role::gradient, graph::Channel::z_scatter);
   } else if (over_z) {
-    all_reduce(low, "all_reduce_z", sum, kept, graph::Channel::z_scatter);
+    all_reduce(low, own_experts ? "all_reduce_copies" : "all_reduce_z", sum, kept, z_ranks);
   }
   if (cut_by_data) {
     sum = reduce_scatter(low, "reduce_scatter_data", sum, {kept / grid.data}, graph::Role::gradient,
@@ -151,15 +155,18 @@ std::optional<CoordinateIndex> replicas_of(Sharding sharding, bool zero1) {
     case Sharding::normal:
     case Sharding::transposed:
       break;
+    case Sharding::experts_up:
+    case Sharding::experts_down:
+      return zero1 ? CoordinateIndex::copy : CoordinateIndex::copy_data;
     case Sharding::columns:
       return zero1 ? CoordinateIndex::y : CoordinateIndex::y_data;
     case Sharding::over_x:
-    case Sharding::lora_a:
-    case Sharding::lora_b_transposed:
+    case Sharding::columns_over_x:
+    case Sharding::rows_over_x:
       return zero1 ? CoordinateIndex::yz : CoordinateIndex::yz_data;
     case Sharding::over_y:
-    case Sharding::lora_a_transposed:
-    case Sharding::lora_b:
+    case Sharding::columns_over_y:
+    case Sharding::rows_over_y:
       return zero1 ? CoordinateIndex::xz : CoordinateIndex::xz_data;
     case Sharding::everywhere:
       return CoordinateIndex::rank;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -26,11 +27,12 @@ RowRange part(std::int64_t total, std::int64_t parts, std::int64_t coordinate) {
 }
 
 // Rows of the packed QKV matrix [Q | K | V] in a y block, in the block's order. For each x rank that attends with its
-// own heads: its Q, K and V. If ranks of x share key and value heads: all Q, all K, all V.
+// own heads: its Q, K and V, for one of its ranks of context after the other. If ranks of x share key and value heads:
+// all Q, all K, all V.
 std::vector<RowRange> qkv_rows(const ModelConfig& model, const graph::Grid& grid, std::int64_t y) {
   const LocalHeads local = local_heads(model, grid);
   const std::int64_t size = model.head_dim(), q_rows = model.heads * size, kv_rows = model.kv_heads * size;
-  const std::int64_t groups = local.kv_shared ? 1 : grid.x;
+  const std::int64_t groups = local.kv_shared ? 1 : grid.x * grid.context;
   std::vector<RowRange> rows;
   for (std::int64_t group = 0; group < groups; ++group) {
     const std::int64_t heads = local.y_heads / groups, kv_heads = local.y_kv_heads / groups;
@@ -49,24 +51,28 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
 
 constexpr std::string_view kExpertsUp = "mlp.experts.up.weight", kExpertsDown = "mlp.experts.down.weight";
 
-// The rows of an expert's gate and up in a y block, expert by expert.
-std::vector<RowRange> rows_of_experts_up(const ModelConfig& model, const graph::Grid& grid, std::int64_t y) {
-  const RowRange own = part(model.expert_cols(), grid.y, y);
-  std::vector<RowRange> rows;
-  for (std::int64_t half = 0; half < 2 * model.experts; ++half) {
-    rows.push_back({half * model.expert_cols() + own.begin, half * model.expert_cols() + own.end});
+// Of `count` blocks of rows, one below the other, a part of each: of those that a rank's experts have.
+std::vector<RowRange> rows_of_experts(std::int64_t count, std::int64_t rows, RowRange of_each, const graph::Grid& grid,
+                                      const graph::Coordinates& at) {
+  const RowRange own = part(count, grid.expert, graph::expert_rank(grid, at));
+  std::vector<RowRange> ranges;
+  for (std::int64_t block = own.begin; block < own.end; ++block) {
+    ranges.push_back({block * rows + of_each.begin, block * rows + of_each.end});
   }
-  return rows;
+  return ranges;
+}
+
+// The rows of an expert's gate and up in a y block, expert by expert.
+std::vector<RowRange> rows_of_experts_up(const ModelConfig& model, const graph::Grid& grid,
+                                         const graph::Coordinates& at) {
+  const std::int64_t cols = model.expert_cols();
+  return rows_of_experts(2 * model.experts, cols, part(cols, grid.y, at.y), grid, at);
 }
 
 // The rows of each expert's matrix down in an x block.
-std::vector<RowRange> rows_of_experts_down(const ModelConfig& model, const graph::Grid& grid, std::int64_t x) {
-  const RowRange own = part(model.hidden, grid.x, x);
-  std::vector<RowRange> rows;
-  for (std::int64_t expert = 0; expert < model.experts; ++expert) {
-    rows.push_back({expert * model.hidden + own.begin, expert * model.hidden + own.end});
-  }
-  return rows;
+std::vector<RowRange> rows_of_experts_down(const ModelConfig& model, const graph::Grid& grid,
+                                           const graph::Coordinates& at) {
+  return rows_of_experts(model.experts, model.hidden, part(model.hidden, grid.x, at.x), grid, at);
 }
 
 // Whether a matrix belongs to a transposed layer.
@@ -91,15 +97,16 @@ std::vector<RowRange> rows_of_b(const ParameterSpec& b, const std::vector<RowRan
 
 // Output rows in a y block of a normal layer.
 std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec& spec, const graph::Grid& grid,
-                                  std::int64_t y) {
+                                  const graph::Coordinates& at) {
   const std::string_view name = spec.name;
+  const std::int64_t y = at.y;
   if (name.find("attn.qkv") != std::string_view::npos) return qkv_rows(model, grid, y);
   if (name.find("mlp.up") != std::string_view::npos) {
     std::vector<RowRange> rows = {part(model.ffn, grid.y, y)};
     if (model.parts().gated()) rows.push_back({model.ffn + rows[0].begin, model.ffn + rows[0].end});
     return rows;
   }
-  if (name.ends_with(kExpertsUp)) return rows_of_experts_up(model, grid, y);
+  if (name.ends_with(kExpertsUp)) return rows_of_experts_up(model, grid, at);
   const std::int64_t vocab = local_vocab(model, grid);
   return {{y * vocab, (y + 1) * vocab}};
 }
@@ -141,6 +148,50 @@ struct Misfit {
   std::string dimension;  // "model.hidden = 384"
 };
 
+/// Why `context` doesn't fit the grid and the model: found, and expected.
+std::optional<std::pair<std::string, std::string>> context_misfit(const ModelConfig& model, const graph::Grid& grid) {
+  if (grid.context == 1) return std::nullopt;
+  const std::int64_t ranks = grid.x * grid.y * grid.context;
+  if (grid.z % grid.context != 0) {
+    return std::pair(fmt::format("context = {} does not divide z = {}", grid.context, grid.z),
+                     std::string("ranks of z, of which `context` neighbours share their sequences"));
+  }
+  if (model.kv_heads % ranks != 0) {
+    return std::pair(fmt::format("model.kv-heads = {} does not divide by x · y · context = {}", model.kv_heads, ranks),
+                     std::string("as many key and value heads for each rank"));
+  }
+  if (model.query_key_norm() == QueryKeyNorm::columns) {
+    return std::pair(
+        fmt::format("context = {} with norms of queries and keys over the columns of all heads", grid.context),
+        std::string("a model that has no such norms, or norms of single heads"));
+  }
+  return std::nullopt;
+}
+
+/// Why `expert` doesn't fit the grid and the model: found, and expected.
+std::optional<std::pair<std::string, std::string>> expert_misfit(const ModelConfig& model, const graph::Grid& grid) {
+  if (grid.expert == 1) return std::nullopt;
+  if (model.experts == 0) {
+    return std::pair(fmt::format("expert = {} with model {}, which has no experts", grid.expert, model.name),
+                     std::string("a model with experts, as mixtral and qwen3_moe have them"));
+  }
+  if (grid.z % grid.expert != 0) {
+    return std::pair(fmt::format("expert = {} does not divide z = {}", grid.expert, grid.z),
+                     std::string("ranks of z, of which `expert` neighbours share out the experts"));
+  }
+  if (model.experts % grid.expert != 0) {
+    return std::pair(fmt::format("model.experts = {} does not divide by expert = {}", model.experts, grid.expert),
+                     std::string("as many experts for each of the ranks"));
+  }
+  return std::nullopt;
+}
+
+/// The same of both folds of z.
+std::optional<std::pair<std::string, std::string>> fold_misfit(const ModelConfig& model, const graph::Grid& grid) {
+  const auto misfit = context_misfit(model, grid);
+  return misfit ? misfit : expert_misfit(model, grid);
+}
+
 std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& grid) {
   const auto sized = [](const char* key, std::int64_t value) { return fmt::format("model.{} = {}", key, value); };
   if (model.hidden % grid.x != 0) return Misfit{graph::Axis::x, sized("hidden", model.hidden)};
@@ -162,7 +213,7 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& gri
   }
   if (grid.z == 1) return std::nullopt;
   for (const ParameterSpec& spec : model_parameters(model)) {
-    if (!is_cut_over_z(sharding_of(spec))) continue;
+    if (!is_cut_over_z(sharding_of(spec, grid))) continue;
     const std::vector<ParameterSpec> one = {spec};
     const std::int64_t elements = shard_parameters(model, one, grid, {}, false, ShardRuns::left_out).front().elements();
     if (elements % grid.z != 0)
@@ -171,18 +222,25 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& gri
   return std::nullopt;
 }
 
-// The grid of `ranks` ranks that fits the model and whose axes are nearest. Grids that divide `batch` sequences come
-// first. There always is a grid that fits: pure data parallelism does.
+// The grid of `ranks` ranks that fits the model and whose axes are nearest. Grids that have the folds of z come first,
+// and then grids that divide `batch` sequences. There always is a grid that fits: pure data parallelism does.
 graph::Grid nearest_grid(const ModelConfig& model, const graph::Grid& wanted, std::int64_t ranks, std::int64_t batch) {
   const std::int64_t pipe = ranks % wanted.pipe == 0 && wanted.pipe <= model.layers ? wanted.pipe : 1;
   std::vector<graph::Grid> grids = fitting_grids(model, ranks / pipe);
-  for (graph::Grid& grid : grids) grid.pipe = pipe;
+  for (graph::Grid& grid : grids) {
+    grid.pipe = pipe;
+    grid.context = wanted.context;
+    while (grid.context > 1 && context_misfit(model, grid)) --grid.context;
+    grid.expert = wanted.expert;
+    while (grid.expert > 1 && expert_misfit(model, grid)) --grid.expert;
+  }
   const auto rank_of_choice = [&](const graph::Grid& other) {
     double distance = 0;
     for (const graph::Axis axis : graph::kAxes) {
       distance += std::abs(std::log(static_cast<double>(other.on(axis)) / static_cast<double>(wanted.on(axis))));
     }
-    return std::pair(batch % other.batch_ranks() != 0, distance);
+    return std::tuple(other.context != wanted.context, other.expert != wanted.expert, batch % other.batch_ranks() != 0,
+                      distance);
   };
   return *std::ranges::min_element(grids, {}, rank_of_choice);
 }
@@ -204,19 +262,21 @@ Cuts cuts_of(Sharding sharding) {
   using graph::Axis;
   switch (sharding) {
     case Sharding::normal:
+    case Sharding::experts_up:
       return {Axis::y, Axis::x};
     case Sharding::transposed:
+    case Sharding::experts_down:
       return {Axis::x, Axis::y};
     case Sharding::columns:
-    case Sharding::lora_a:
+    case Sharding::columns_over_x:
       return {{}, Axis::x};
-    case Sharding::lora_a_transposed:
+    case Sharding::columns_over_y:
       return {{}, Axis::y};
     case Sharding::over_x:
-    case Sharding::lora_b_transposed:
+    case Sharding::rows_over_x:
       return {Axis::x, {}};
     case Sharding::over_y:
-    case Sharding::lora_b:
+    case Sharding::rows_over_y:
       return {Axis::y, {}};
     case Sharding::everywhere:
       break;
@@ -230,28 +290,31 @@ Piece piece_of(const ModelConfig& model, const ParameterSpec& spec, Sharding sha
   const Cuts cuts = cuts_of(sharding);
   Piece piece{total_rows, total_cols, {{0, total_rows}}, {0, total_cols}};
   if (cuts.rows == graph::Axis::x) piece.rows = {part(total_rows, grid.x, at.x)};
-  if (spec.name.ends_with(kExpertsDown)) piece.rows = rows_of_experts_down(model, grid, at.x);
-  if (cuts.rows == graph::Axis::y) piece.rows = normal_rows(model, spec, grid, at.y);
+  if (spec.name.ends_with(kExpertsDown)) piece.rows = rows_of_experts_down(model, grid, at);
+  if (cuts.rows == graph::Axis::y) piece.rows = normal_rows(model, spec, grid, at);
   if (cuts.rows == graph::Axis::y && spec.adapter) piece.rows = rows_of_b(spec, piece.rows);
   if (cuts.cols) piece.cols = part(total_cols, grid.on(*cuts.cols), at.on(*cuts.cols));
   std::int64_t copies = 1;
   for (const graph::Axis axis : graph::kAxes) {
     if (axis == cuts.rows || axis == cuts.cols || (axis == graph::Axis::z && is_cut_over_z(sharding))) continue;
-    piece.replica += at.on(axis) * copies;
-    copies *= grid.on(axis);
+    const std::int64_t others = axis == graph::Axis::z && is_of_own_experts(sharding) ? grid.expert : 1;
+    piece.replica += at.on(axis) / others * copies;
+    copies *= grid.on(axis) / others;
   }
   return piece;
 }
 
 }  // namespace
 
-Sharding sharding_of(const ParameterSpec& spec) {
+Sharding sharding_of(const ParameterSpec& spec, const graph::Grid& grid) {
   const std::string_view name = spec.name;
   if (name == "wpe.weight") return Sharding::columns;
   if (spec.adapter && spec.adapter->side == AdapterSide::a)
-    return is_transposed(name) ? Sharding::lora_a_transposed : Sharding::lora_a;
-  if (spec.adapter) return is_transposed(name) ? Sharding::lora_b_transposed : Sharding::lora_b;
-  if (name.ends_with("mlp.router.weight")) return Sharding::lora_a;
+    return is_transposed(name) ? Sharding::columns_over_y : Sharding::columns_over_x;
+  if (spec.adapter) return is_transposed(name) ? Sharding::rows_over_x : Sharding::rows_over_y;
+  if (name.ends_with("mlp.router.weight")) return Sharding::columns_over_x;
+  if (grid.expert > 1 && name.ends_with(kExpertsUp)) return Sharding::experts_up;
+  if (grid.expert > 1 && name.ends_with(kExpertsDown)) return Sharding::experts_down;
   if (spec.matrix) return is_transposed(name) ? Sharding::transposed : Sharding::normal;
   if (ends_with_any(name, {"attn.q_norm.weight", "attn.k_norm.weight"})) return Sharding::everywhere;
   return ends_with_any(name, {"attn.qkv.bias", "mlp.up.bias"}) ? Sharding::over_y : Sharding::over_x;
@@ -269,7 +332,7 @@ std::vector<ElementRun> ParameterShard::runs_within(std::int64_t from, std::int6
 
 std::vector<StoredRows> stored_rows(const ModelConfig& model, const ParameterSpec& spec, const graph::Grid& grid) {
   const std::vector<RowRange> ranges =
-      is_transposed(spec.name) ? std::vector{part(spec.rows, grid.x, 0)} : normal_rows(model, spec, grid, 0);
+      is_transposed(spec.name) ? std::vector{part(spec.rows, grid.x, 0)} : normal_rows(model, spec, grid, {});
   std::vector<StoredRows> rows;
   std::int64_t begin = 0;
   for (const RowRange& range : ranges) {
@@ -298,9 +361,9 @@ LocalHeads local_heads(const ModelConfig& model, const graph::Grid& grid) {
   LocalHeads local;
   local.y_heads = model.heads / grid.y;
   local.y_kv_heads = model.kv_heads / grid.y;
-  local.heads = local.y_heads / grid.x;
+  local.heads = local.y_heads / (grid.x * grid.context);
   local.kv_shared = local.y_kv_heads < grid.x;
-  local.kv_heads = local.kv_shared ? 1 : local.y_kv_heads / grid.x;
+  local.kv_heads = local.kv_shared ? 1 : local.y_kv_heads / (grid.x * grid.context);
   local.ranks_per_kv_head = local.kv_shared ? grid.x / local.y_kv_heads : 1;
   return local;
 }
@@ -317,7 +380,7 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
   for (const ParameterSpec& spec : specs) {
     ParameterShard shard;
     shard.spec = &spec;
-    shard.sharding = sharding_of(spec);
+    shard.sharding = sharding_of(spec, grid);
     const Piece piece = piece_of(model, spec, shard.sharding, grid, at);
     shard.replica = piece.replica;
     const std::int64_t width = piece.cols.end - piece.cols.begin, height = rows_in(piece.rows);
@@ -347,7 +410,7 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
 }
 
 bool fits_model(const ModelConfig& model, const graph::Grid& grid) {
-  return !misfit_of(model, grid);
+  return !fold_misfit(model, grid) && !misfit_of(model, grid);
 }
 
 std::string nearest_grid_flags(const ModelConfig& model, const graph::Grid& wanted, std::int64_t ranks,
@@ -359,6 +422,8 @@ std::string nearest_grid_flags(const ModelConfig& model, const graph::Grid& want
     if (grid.on(axis) > 1)
       sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ",", graph::to_string(axis), grid.on(axis));
   }
+  if (grid.context > 1) sizes += fmt::format(",context={}", grid.context);
+  if (grid.expert > 1) sizes += fmt::format(",expert={}", grid.expert);
   std::string flag = "--grid " + (sizes.empty() ? "data=1" : sizes);
   const std::int64_t unit = grid.batch_ranks();
   if (batch % unit == 0) return flag;
@@ -366,12 +431,19 @@ std::string nearest_grid_flags(const ModelConfig& model, const graph::Grid& want
 }
 
 void validate_grid(const ModelConfig& model, const graph::Grid& grid, std::int64_t batch, bool fixed_ranks) {
+  if (const auto wrong = fold_misfit(model, grid)) {
+    graph::Grid wanted = grid;
+    const std::int64_t unit = std::lcm(grid.context, model.experts > 0 ? grid.expert : 1);
+    if (!fixed_ranks) wanted.z = (grid.z + unit - 1) / unit * unit;
+    throw UserError(fmt::format("grid {}: {}", graph::to_string(grid), wrong->first), wrong->second,
+                    fmt::format("choose {}", nearest_grid_flags(model, wanted, wanted.ranks(), batch)));
+  }
   const auto misfit = misfit_of(model, grid);
   if (!misfit) return;
   const auto fits = [&](std::int64_t size) {
     graph::Grid other = grid;
     other.on(misfit->axis) = size;
-    return !fixed_ranks && batch % other.batch_ranks() == 0 && fits_model(model, other);
+    return !fixed_ranks && fits_model(model, other) && batch % other.batch_ranks() == 0;
   };
   const std::int64_t given = grid.on(misfit->axis);
   std::vector<std::string> nearest;

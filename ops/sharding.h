@@ -18,16 +18,23 @@ enum class Sharding : std::uint8_t {
   over_x,      // a vector beside the residual stream: norms, biases of transposed layers
   over_y,      // a vector beside a normal layer's output: its bias
   everywhere,  // a vector that every rank holds whole and uses for its own heads: norms of Q and K
-  // Adapters, which are cut as W is along the side that they share with it, and not at all along their rank.
-  lora_a,             // [rank, in/X]: A of a normal layer; and a router, [experts, in/X], which is as small
-  lora_a_transposed,  // [rank, in/Y]: A of a transposed layer
-  lora_b,             // [out/Y, rank]: B of a normal layer
-  lora_b_transposed,  // [out/X, rank]: B of a transposed layer
+  // With Grid::expert, the rank's experts: each as normal and transposed ones, but whole over z.
+  experts_up,
+  experts_down,
+  // Narrow matrices beside a layer W, cut as W is along the side that they share with it, and not at all along the
+  // other side or over z: a message for so few elements costs more than their memory.
+  columns_over_x,  // [rank, in/X]: an adapter's A of a normal layer; and a router, [experts, in/X]
+  columns_over_y,  // [rank, in/Y]: A of a transposed layer
+  rows_over_y,     // [out/Y, rank]: B of a normal layer
+  rows_over_x,     // [out/X, rank]: B of a transposed layer
 };
 
-Sharding sharding_of(const ParameterSpec& spec);
+Sharding sharding_of(const ParameterSpec& spec, const graph::Grid& grid);
 constexpr bool is_cut_over_z(Sharding sharding) {
   return sharding == Sharding::normal || sharding == Sharding::transposed || sharding == Sharding::columns;
+}
+constexpr bool is_of_own_experts(Sharding sharding) {
+  return sharding == Sharding::experts_up || sharding == Sharding::experts_down;
 }
 
 /// `count` elements that are adjacent both in a rank's block and in the whole parameter (rows × cols, row-major).
@@ -71,8 +78,9 @@ std::vector<StoredRows> stored_rows(const ModelConfig& model, const ParameterSpe
 /// Rows of a rank's block of the token embedding and the head; the vocabulary is padded so that y and z divide it.
 std::int64_t local_vocab(const ModelConfig& model, const graph::Grid& grid);
 
-/// Attention heads of a rank. Queries are sharded over y and x. So are keys and values if there are enough heads;
-/// otherwise each key/value head of the y block serves `ranks_per_kv_head` neighbours in x.
+/// Attention heads of a rank, or with context the heads of one of its groups of ranks of context, with which one of
+/// them attends. Queries are sharded over y and x. So are keys and values if there are enough heads; otherwise each
+/// key/value head of the y block serves `ranks_per_kv_head` neighbours in x.
 struct LocalHeads {
   std::int64_t heads = 0, kv_heads = 0;      // heads that a rank attends with
   std::int64_t y_heads = 0, y_kv_heads = 0;  // heads of the y block: computed by QKV, before x divides them

@@ -21,8 +21,10 @@
 #include "inspect/formats/recorded_file.h"
 #include "inspect/report/report_tables.h"
 #include "runtime/simulate/explain.h"
+#include "study/expert_tables.h"
 #include "study/traced_costs.h"
 #include "study/verdict.h"
+#include "train/run/run_files.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
@@ -294,6 +296,10 @@ ReadRun read_run(const fs::path& folder, const std::vector<train::Setting>& over
   }
   for (std::size_t k = 0; k < run.views.size(); ++k) {
     add_tables(run, run.views[k], causes.empty() ? std::nullopt : std::optional(std::move(causes[k])));
+  }
+  if (const fs::path experts = folder / train::kExpertsFile; fs::exists(experts)) {
+    auto table = experts_table(read_expert_loads(experts), !run.config.replay_routing.empty());
+    if (table) run.shares.push_back(std::move(*table));
   }
   return run;
 }

@@ -26,6 +26,7 @@
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/input/launch.h"
 #include "tools/input/step_input.h"
 #include "train/measure/measure_profile.h"
 #include "train/run/launch_run.h"
@@ -204,7 +205,7 @@ class MeasuredComparison {
         options_(options),
         run_(run),
         line_(line),
-        reader_(options, world.name() == "mpi" ? world.size() : 0),
+        reader_(options, world.of_processes() ? world.size() : 0),
         profile_(run.profile) {
     measures_costs_ = profile_ == nullptr && !options.machine_costs;
     if (measures_costs_) {
@@ -365,7 +366,7 @@ class MeasuredComparison {
 };
 
 int simulate_and_measure(const CompareOptions& options) {
-  return train::run_on_ranks(options.config, [&](comm::World& world, const train::ResolvedRun& run) {
+  return train::run_on_ranks(launched(options.config), [&](comm::World& world, const train::ResolvedRun& run) {
     if (world.rank() == 0) expect_outputs(options.outputs);
     StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
     MeasuredComparison comparison(world, options, run, line);

@@ -19,6 +19,7 @@
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/input/launch.h"
 #include "train/checkpoint/adapter_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/config.h"
@@ -68,6 +69,8 @@ train::RunConfig config_of(const train::SavedModel& saved, const EvalOptions& op
   config.grid = graph::Grid{};
   config.zero1 = false;
   config.threads = 0;
+  config.network = train::Network::loopback;
+  config.token_file.clear();
   config.resume.clear();
   config.init_from.clear();
   config.adapter.clear();
@@ -84,7 +87,8 @@ train::RunConfig config_of(const train::SavedModel& saved, const EvalOptions& op
 int evaluate_model(const EvalOptions& options) {
   const train::SavedModel saved = train::read_saved_model(options.from, options.adapter);
   const auto fit_batch = [](train::RunConfig& config, std::int64_t ranks) {
-    const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
+    const std::int64_t sharers =
+        std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y * config.grid.context));
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
   };
   const auto body = [&](comm::World& world, const train::ResolvedRun& resolved) {
@@ -116,6 +120,7 @@ int evaluate_model(const EvalOptions& options) {
                                         train::training_arrays(program.state(), shards, config.dtype), share,
                                         train::parameters_elsewhere(config, specs, at));
     train::set_coordinates(program.state(), config.grid, at);
+    train::set_first_position(program.state(), train::step_config(config), at);
     const train::StopSignals signals(
         world.rank() == 0 ? "\nweft: stopping after this batch, without a loss; a second signal ends at once\n" : "");
     StatusLine line(world.rank() == 0 && !options.json);
@@ -142,7 +147,7 @@ int evaluate_model(const EvalOptions& options) {
                     train::name_of(saved), result.loss, result.targets, config.seq_len, std::exp(result.loss),
                     to_string(config.dtype)));
   };
-  return train::run_on_ranks(config_of(saved, options), body, fit_batch);
+  return train::run_on_ranks(launched(config_of(saved, options)), body, fit_batch);
 }
 
 }  // namespace

@@ -25,6 +25,8 @@
 #include "study/columns.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
+#include "tools/input/config_options.h"
+#include "tools/input/launch.h"
 #include "train/measure/machine_timer.h"
 #include "train/measure/measure_machine.h"
 #include "train/run/launch_run.h"
@@ -251,6 +253,7 @@ Command diff_command(const std::shared_ptr<MachineOptions>& options) {
 struct MeasureOptions {
   std::string output, device = "cpu";
   int ranks = 1, threads = 1;
+  std::vector<train::Setting> meeting;  // of processes that no MPI starts
   bool quick = false, json = false, quiet = false;
 
   train::DeviceKind kind() const { return device == "cuda" ? train::DeviceKind::cuda : train::DeviceKind::cpu; }
@@ -270,18 +273,22 @@ std::unique_ptr<train::MachineTimer> timer_of(const MeasureOptions& options, com
                                                    : train::make_cpu_timer(world, sizes, options.threads);
 }
 
-/// The threads of this process, or the processes that mpirun started.
+/// The threads of this process, or the processes that a launcher started.
 int on_ranks(const MeasureOptions& options, const comm::RankBody& body) {
-  if (!comm::launched_by_mpi()) return comm::run_ranks(options.ranks, body);
-  return comm::run_mpi([&](comm::World& world) {
+  train::RunConfig config = launched({});
+  train::apply_settings(config, options.meeting);
+  if (!config.launch && !comm::launched_by_mpi()) return comm::run_ranks(options.ranks, body);
+  const auto on_process = [&](comm::World& world) {
     train::expect_same_build(world);
     train::expect_same_kernels(world, cpu::kernel_level());
     if (options.ranks != 1 && options.ranks != world.size()) {
-      throw UserError(fmt::format("--ranks {} under mpirun with {} ranks", options.ranks, world.size()),
-                      "the number of mpirun", "leave --ranks out");
+      throw UserError(fmt::format("--ranks {} with {} processes", options.ranks, world.size()),
+                      "the number of the launcher", "leave --ranks out");
     }
     return body(world);
-  });
+  };
+  if (config.launch) return comm::run_tcp(*config.launch, train::tcp_settings(config), on_process);
+  return comm::run_mpi(on_process);
 }
 
 void tell_result(const MeasureOptions& options, const cost::Machine& machine, double seconds) {
@@ -338,6 +345,7 @@ Command measure_command() {
   command.add(choice_option("--device", &options->device, "",
                             "what to measure: the cpu, or with cuda NVIDIA GPUs, one for each rank", {"cpu", "cuda"}));
   command.add(number_option("--ranks", &options->ranks, "ranks of this process; mpirun brings its own", 1, 4096));
+  add_keys(command, "machine measure", options->meeting);
   command.add(
       number_option("--threads", &options->threads, "with device cpu: threads that each rank computes on", 1, 4096));
   command.add({.names = "--quick", .target = &options->quick, .help = "fewer shapes, sizes and repeats"});

@@ -225,7 +225,10 @@ int compare(const MemoryOptions& options) {
   for (const GridRow& row : rows) {
     if (!row.summation_note.empty()) notes.emplace(row.summation_axes, row.summation_note);
   }
-  for (const auto& [axes, note] : notes) text.add(fmt::format("Of grids with {} above 1: {}.\n", axes, note));
+  for (const auto& [axes, note] : notes) {
+    text.add(
+        fmt::format("Of {}: {}.\n", axes.empty() ? "all grids" : fmt::format("grids with {} above 1", axes), note));
+  }
   if (rows.size() < found)
     text.add(fmt::format("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size()));
   return print_result(options.json, JsonObject().add("grids", to_json(rows)).add("grids_found", found), text);

@@ -13,6 +13,7 @@
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/input/launch.h"
 #include "train/measure/measure_profile.h"
 #include "train/run/launch_run.h"
 
@@ -59,7 +60,7 @@ StyledText table_of(const cost::Profile& profile, std::size_t rows) {
 }
 
 int profile(const ProfileOptions& options) {
-  return train::run_on_ranks(options.config, [&](comm::World& world, const train::ResolvedRun& run) {
+  return train::run_on_ranks(launched(options.config), [&](comm::World& world, const train::ResolvedRun& run) {
     if (world.rank() == 0) expect_writable(options.output);
     const cost::Profile measured = [&] {
       StatusLine line(world.rank() == 0 && !options.quiet && !options.json);

@@ -13,11 +13,11 @@
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
 #include "base/units.h"
-#include "runtime/comm/mpi.h"
 #include "study/search/grid_choice.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/input/launch.h"
 #include "tools/version.h"
 #include "train/describe_run.h"
 #include "train/run/launch_run.h"
@@ -48,6 +48,23 @@ struct TrainOptions {
   std::string log_level = std::string(to_string(LogLevel::info));
 };
 
+bool replays_routing(const train::RunConfig& config) {
+  return !config.replay_routing.empty();
+}
+
+/// null of a model without experts.
+JsonValue experts_json(const train::RunConfig& config, const train::ExpertLoad& load) {
+  if (load.layers.empty()) return nullptr;
+  const train::BusiestExpert most = train::busiest(load);
+  const train::LayerLoad* const nearest = train::nearest_choice(load);
+  JsonObject experts;
+  experts.add("busiest_expert", most.expert).add("busiest_layer", most.layer).add("choices", choices_in(load));
+  if (replays_routing(config)) experts.add("flips", flips_in(load));
+  return experts
+      .add("least_margin", nearest != nullptr ? JsonValue(shortest_double(nearest->margin)) : JsonValue(nullptr))
+      .add("most_by_mean", most.load);
+}
+
 JsonValue or_null(const std::optional<double>& number) {
   return number ? JsonValue(*number) : JsonValue(nullptr);
 }
@@ -72,6 +89,7 @@ std::string to_json(const train::RunConfig& config, const train::TrainResult& re
       .add("communicator", result.devices.communicator)
       .add("device_memory_bytes", result.device_memory_bytes)
       .add("devices", train::to_json(result.devices))
+      .add("experts", experts_json(config, result.experts))
       .add("exposed_comm_ms", result.exposed_comm_ms)
       .add("files", files)
       .add("first_loss", result.first_loss)
@@ -126,6 +144,7 @@ void print_summary(const TrainOptions& options, const train::RunConfig& config, 
                                 result.exposed_comm_ms, result.communication_ms, 100 * result.overlap_fraction, traced,
                                 traced == 1 ? "" : "s"));
   }
+  if (!result.experts.layers.empty()) line("experts", load_text(result.experts, replays_routing(config)));
   line("memory", human_bytes(result.peak_memory_bytes) + " at the peak of this process" +
                      (result.device_memory_bytes > 0 ? ", " + human_bytes(result.device_memory_bytes) + " on the GPU"
                                                      : std::string()));
@@ -162,7 +181,7 @@ int train(const TrainOptions& options, LogLevel log_level) {
     const bool shows_progress = is_first && !options.json && !options.quiet;
     if (is_first) {
       for (const std::string& warning : config.warnings) Log(LogTopic::run, 0).warning("{}", warning);
-      const std::string crowded = crowding(config, comm::launched_by_mpi() ? 1 : config.ranks);
+      const std::string crowded = crowding(config, world.of_processes() ? 1 : config.ranks);
       if (!crowded.empty()) Log(LogTopic::run, 0).warning("{}", crowded);
     }
     const auto setup = train::set_up_training(world, run, nullptr, shows_progress);
@@ -182,7 +201,7 @@ int train(const TrainOptions& options, LogLevel log_level) {
     return 0;
   };
   return train::run_on_ranks(
-      options.config, body, {}, [&](const train::RunConfig& config, const train::RankCount& ranks) {
+      launched(options.config), body, {}, [&](const train::RunConfig& config, const train::RankCount& ranks) {
         return study::choose_grid(config, ranks,
                                   options.json || options.quiet ? study::Verbosity::quiet : study::Verbosity::choice);
       });
@@ -218,6 +237,7 @@ Command describe_train(const std::string& program) {
                       {"weft train --resume runs/mine --steps 400"},
                       {"weft train run.toml --run-dir runs/mine --log-level debug; less runs/mine/log.txt"},
                       {"mpirun -np 4 weft train run.toml --run-dir runs/mine --resume auto"},
+                      {"torchrun --no-python --nproc-per-node 4 weft train run.toml", "as processes without MPI"},
                       {"weft train --model tiny --dump-config > run.toml", "a configuration file to start from"}};
   command.run = [options, config] {
     const LogLevel level = log_level_of(options->log_level);

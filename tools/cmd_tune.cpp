@@ -18,6 +18,7 @@
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/input/launch.h"
 #include "train/measure/run_gemm_tuning.h"
 #include "train/run/launch_run.h"
 
@@ -114,7 +115,7 @@ void print_products(const std::vector<TunedProduct>& products, const execute::Tu
 }
 
 int tune(const TuneOptions& options) {
-  return train::run_on_ranks(options.config, [&](comm::World& world, const train::ResolvedRun& run) {
+  return train::run_on_ranks(launched(options.config), [&](comm::World& world, const train::ResolvedRun& run) {
     const train::RunConfig& config = run.config;
     // The others wait for what rank 0 has measured, so that the cores are its own.
     if (world.rank() == 0) {

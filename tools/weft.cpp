@@ -20,10 +20,10 @@
 #include "base/printable.h"
 #include "base/status_line.h"
 #include "kernels/cpu/isa/kernel_choice.h"
-#include "runtime/comm/mpi.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/help.h"
 #include "tools/command_line/parse.h"
+#include "tools/input/launch.h"
 #include "tools/version.h"
 
 namespace weft::tools {
@@ -75,7 +75,7 @@ int run(int argc, char** argv) {
 /// Says an error. Under a launcher all ranks mostly refuse the same input. The first rank says so at once and ends, and
 /// the launcher ends the others while they wait here. An error that only a later rank finds is said after the wait.
 void report(const std::exception& error) {
-  if (comm::launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
   Log(LogTopic::run).error("{}", error.what());
 }
 

@@ -164,18 +164,25 @@ std::string trained_parameters(const ops::ModelConfig& model) {
   return human_count(static_cast<double>(model.adapter_parameters()));
 }
 
+/// "MPI processes", or what threads are called here.
+std::string_view kind_of_ranks(const comm::World& world, std::string_view threads) {
+  return !world.of_processes() ? threads : world.name() == "mpi" ? "MPI processes" : "TCP processes";
+}
+
 std::string ranks_text(const TrainingSetup& run) {
   const RunConfig& config = run.config();
   return fmt::format("{} ({}; {}), {} each, policy {}{}", config.grid.ranks(), graph::to_string(config.grid),
-                     run.world.name() == "mpi" ? "MPI processes" : "threads of this process",
-                     counted(config.threads, "thread"), config.policy,
-                     config.rewrites.empty() ? "" : ", rewrites " + plan::to_string(config.rewrites));
+                     kind_of_ranks(run.world, "threads of this process"), counted(config.threads, "thread"),
+                     config.policy, config.rewrites.empty() ? "" : ", rewrites " + plan::to_string(config.rewrites));
 }
 
 std::string batch_text(const RunConfig& config) {
-  return fmt::format("{} sequences of {} tokens a step: {} × {} × {}", config.global_batch, config.seq_len,
-                     counted(config.grid.batch_ranks(), "rank"), counted(accumulation(config), "micro-batch", "es"),
-                     config.micro_batch);
+  const graph::Grid& grid = config.grid;
+  const std::string sharers = grid.context == 1
+                                  ? counted(grid.batch_ranks(), "rank")
+                                  : fmt::format("{} of {} ranks", counted(grid.batch_ranks(), "group"), grid.context);
+  return fmt::format("{} sequences of {} tokens a step: {} × {} × {}", config.global_batch, config.seq_len, sharers,
+                     counted(accumulation(config), "micro-batch", "es"), config.micro_batch);
 }
 
 // Names, and sentences that continue below themselves on a narrow terminal: the empty third column lets them take the
@@ -390,7 +397,7 @@ void log_run(const TrainingSetup& run) {
     for (const std::string& note : notes_of(run)) Log(LogTopic::run, 0).info("note: {}", note);
     Log(LogTopic::comm, 0)
         .info("communicator {}, {} ranks ({}) as {}, on {}", run.devices.communicator, world.size(),
-              graph::to_string(run.config().grid), run.world.name() == "mpi" ? "MPI processes" : "threads", hosts);
+              graph::to_string(run.config().grid), kind_of_ranks(run.world, "threads"), hosts);
     if (!run.devices.devices.empty()) Log(LogTopic::comm, 0).info("devices: {}", to_string(run.devices));
     log_tuning(run);
     log_plans(run);

@@ -24,7 +24,7 @@ Evaluation evaluate(execute::Program& program, const EvalBatches& batches,
   const auto sums = state.get<float>(ops::names::kEvalSums);
   const bool documents = state.contains(ops::names::kEvalDocumentStarts);
   std::vector<std::int32_t> tokens(batches.ids_per_batch()), targets(tokens.size());
-  std::vector<std::int32_t> document_starts(documents ? tokens.size() : 0);
+  std::vector<std::int32_t> document_starts(documents ? batches.starts_per_batch() : 0);
   Evaluation result;
   double loss = 0, count = 0;
   while (result.batches < batches.size() && !result.stop.any()) {

@@ -17,6 +17,9 @@
 #include "runtime/execute/watchdog.h"
 #include "train/data/batches.h"
 #include "train/evaluation.h"
+#include "train/run/expert_load.h"
+#include "train/run/step_routing.h"
+#include "train/step/step_config.h"
 #include "train/step/step_data.h"
 #include "train/step/training_state.h"
 #include "train/stopping.h"
@@ -46,7 +49,11 @@ class TrainingLoop {
         checkpoints_(checkpoints),
         report_(report),
         result_(result),
-        limit_(config_.max_time, setup.inputs.decay_seconds) {}
+        limit_(config_.max_time, setup.inputs.decay_seconds),
+        watch_(setup.world, config_, setup.program->state()) {
+    if (config_.record_routing.empty() || setup.world.rank() != 0) return;
+    recorder_ = std::make_unique<RoutingRecorder>(config_.record_routing, setup.routing);
+  }
 
   /// From the evaluation before the first step to the last checkpoint.
   void run() {
@@ -106,6 +113,9 @@ class TrainingLoop {
     write_ids(state, ops::names::kTargets, batch.targets);
     if (config_.document_mask) write_ids(state, ops::names::kDocumentStarts, batch.document_starts);
     write_scalars(state, config_, step, batch.counted, decay_share(step));
+    if (config_.replay_routing.empty()) return;
+    give_choices(setup_.world, {config_.model, step_config(config_)}, state,
+                 setup_.replayed ? setup_.replayed->read(step) : Choices());
   }
 
   /// The share of the learning rate's decay that is over by the time limit. All ranks have rank 0's.
@@ -128,6 +138,7 @@ class TrainingLoop {
     setup_.program->finish();
     stop_.add(stop_reasons(setup_.program->state().get<float>(ops::names::kMetrics)[2]));
     StepMetrics metrics = metrics_of_step(setup_, of.step, of.lr);
+    if (config_.model.experts > 0) note_experts(of.step, newest && is_last(of.step));
     result_.steps_done = of.step + 1;
     if (of.step == setup_.inputs.first_step) {
       result_.first_loss = metrics.loss;
@@ -149,6 +160,20 @@ class TrainingLoop {
     if (config_.save && (last || best || every(config_.save_every, of.step))) {
       checkpoints_.save({of.step + 1, metrics.val_loss, limit_.decay_seconds(seconds_since(begun_at_))}, last);
     }
+  }
+
+  /// Keeps the choices of a run that records, and what they tell of the experts.
+  void note_experts(std::int64_t step, bool last) {
+    if (!config_.record_routing.empty()) {
+      const Choices choices =
+          choices_of_ranks(setup_.world, {config_.model, step_config(config_)}, setup_.program->state());
+      if (recorder_) recorder_->append(choices);
+    }
+    watch_.add(step);
+    if (!last && !watch_.is_due(step)) return;
+    const ExpertLoad load = watch_.gather();
+    result_.experts.add(load);
+    report_.experts(load);
   }
 
   /// Whether the loss is the lowest until now; remembers it.
@@ -201,6 +226,8 @@ class TrainingLoop {
   std::unique_ptr<BatchLoader> loader_;
   std::optional<double> best_loss_;  // of a run that keeps the best checkpoint
   std::vector<double> step_ms_;
+  ExpertWatch watch_;
+  std::unique_ptr<RoutingRecorder> recorder_;  // rank 0's, of a run that records
 };
 
 /// Of rank 0, which speaks for all. Of a terminal the line of progress is left.

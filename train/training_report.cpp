@@ -50,7 +50,7 @@ void TrainingReport::open(bool removes_old, RunLog* log, TrainResult& result) {
 
 // Opens the logs of processes other than rank 0's, if they see the run folder.
 void TrainingReport::open_other_logs(RunLog& log) const {
-  if (setup_.world.name() != "mpi") return;
+  if (!setup_.world.of_processes()) return;
   setup_.world.barrier();  // the folder is there, and an older run's files aren't
   std::error_code hidden;
   const std::filesystem::path run_dir = setup_.config().run_dir;
@@ -88,6 +88,10 @@ void TrainingReport::make_metrics_files(TrainResult& result) {
   };
   add(kMetricsFile, MetricsForm::json_lines);
   if (config.metrics_csv) add(kMetricsTable, MetricsForm::csv);
+  if (config.model.experts > 0) {
+    experts_file_ = std::make_unique<MetricsFile>(run_dir / kExpertsFile, first_step);
+    result.files.push_back(run_dir / kExpertsFile);
+  }
   if (config.tensorboard) {
     tensorboard_ = std::make_unique<TensorBoardFile>(run_dir / kTensorBoardFolder, first_step);
     result.files.push_back(run_dir / kTensorBoardFolder);
@@ -129,6 +133,13 @@ void TrainingReport::step(const StepMetrics& metrics, double seconds) {
   if (progress_ != nullptr) progress_->update(metrics, seconds);
 }
 
+void TrainingReport::experts(const ExpertLoad& load) {
+  if (experts_file_ == nullptr) return;
+  const bool replayed = !setup_.config().replay_routing.empty();
+  experts_file_->write(json_line(load, replayed));
+  Log(LogTopic::run, 0).debug("experts after step {}: {}", load.last_step + 1, load_text(load, replayed));
+}
+
 void TrainingReport::evaluating(std::int64_t done, std::int64_t batches) {
   if (progress_ != nullptr) progress_->evaluating(done, batches);
 }
@@ -155,7 +166,7 @@ void TrainingReport::close(TrainResult& result) {
   write_traces(result);
   if (samples() && !result.stopped_by_signal) result.sample = sample();
   result.peak_memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
-  const std::int64_t ranks_here = setup_.world.name() == "mpi" ? 1 : setup_.world.size();
+  const std::int64_t ranks_here = setup_.world.of_processes() ? 1 : setup_.world.size();
   result.planned_memory_bytes = ranks_here * setup_.program->memory_bytes();
   result.program_memory_bytes = static_cast<std::int64_t>(result.peak_memory_bytes) - setup_.resident_before;
   result.device_memory_bytes = static_cast<std::uint64_t>(setup_.program->device_bytes());

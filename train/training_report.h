@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "train/progress.h"
+#include "train/run/expert_load.h"
 #include "train/run/metrics.h"
 #include "train/run/run_devices.h"
 #include "train/run/tensorboard_file.h"
@@ -37,6 +38,7 @@ struct TrainResult {
   double first_step_seconds = 0;          // from the begin of its setup to the end of its first step
   double seconds = 0;                     // of training, evaluation and saving included
   bool stopped_by_signal = false, stopped_by_time = false;
+  ExpertLoad experts = {};                   // of its steps; without layers where the model has no experts
   std::string sample;                        // text that the model wrote; "": it wrote none
   std::vector<std::filesystem::path> files;  // of the run, for a person to look at
 };
@@ -58,6 +60,8 @@ class TrainingReport {
   void say(LogTopic topic, const std::string& text);
   /// The metrics of the next step; `seconds` since the first one began.
   void step(const StepMetrics& metrics, double seconds);
+  /// Of the steps since the last line of its file.
+  void experts(const ExpertLoad& load);
   /// Before each batch of an evaluation.
   void evaluating(std::int64_t done, std::int64_t batches);
   /// Shows a text of the model as it is after so many steps. Collective over the world.
@@ -76,6 +80,7 @@ class TrainingReport {
 
   const TrainingSetup& setup_;
   std::vector<std::unique_ptr<MetricsFile>> metrics_files_;
+  std::unique_ptr<MetricsFile> experts_file_;
   std::unique_ptr<TensorBoardFile> tensorboard_;
   std::unique_ptr<Progress> progress_;
   std::optional<LoggedSteps> logged_;  // of rank 0's log.txt

@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 /// table of a tuning file that the run names. `own_devices`: the run takes the devices of its configuration.
 std::shared_ptr<const execute::TunedGemms> check_machine(comm::World& world, const ResolvedRun& run, bool own_devices) {
   comm::act_together(world, [&] {  // each machine checks its own memory
-    check_memory(run.config, world.name() == "mpi" ? 1 : world.size(), machine_memory_bytes());
+    check_memory(run.config, world.of_processes() ? 1 : world.size(), machine_memory_bytes());
   });
   if (own_devices) expect_devices(world, run.config);
   if (run.gemm_tuning.from != TuningSetting::From::file) return nullptr;
@@ -145,6 +145,22 @@ void fill_parameters(const TrainingSetup& setup) {
   setup.program->state_to_device();
 }
 
+/// Opens the file of choices to replay, or looks whether they can be recorded.
+void set_up_routing(TrainingSetup& setup) {
+  const RunConfig& config = setup.config();
+  if (config.record_routing.empty() && config.replay_routing.empty()) return;
+  const RunInputs& inputs = setup.inputs;
+  setup.routing = routing_info(config, inputs.source.digest, inputs.first_step, setup.first_sequence());
+  comm::act_together(setup.world, [&] {
+    if (setup.world.rank() != 0) return;
+    if (!config.record_routing.empty()) expect_recordable(config.record_routing, setup.routing);
+    if (config.replay_routing.empty()) return;
+    setup.replayed = std::make_unique<RoutingFile>(config.replay_routing);
+    setup.replayed->expect_fits(setup.routing);
+    setup.replayed->expect_steps(setup.routing, config.steps);
+  });
+}
+
 /// The text that a model begins with, at most as long as its context. With sample-every any tokenizer that is known
 /// serves; without, only that of bytes, since the graphs of a sample take time and memory.
 void set_up_sample(TrainingSetup& setup) {
@@ -199,6 +215,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   if (setup.inputs.resume_from && world.rank() == 0) {
     warn_of_jump(config, read_checkpoint_info(*setup.inputs.resume_from), *setup.batches, Log(LogTopic::run, 0));
   }
+  set_up_routing(setup);
   setup.at = graph::coordinates_of(config.grid, world.rank());
   setup.specs = ops::model_parameters(config.model);
   setup.shards = shards_of(config, setup.specs, setup.at);

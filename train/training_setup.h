@@ -19,6 +19,7 @@
 #include "train/config/resolved_run.h"
 #include "train/data/batches.h"
 #include "train/measure/bf16_products.h"
+#include "train/run/routing_file.h"
 #include "train/run/run_devices.h"
 #include "train/run/run_inputs.h"
 
@@ -48,7 +49,9 @@ struct TrainingSetup {
   std::unique_ptr<execute::Program> program;
   double planning_ms = 0;
   RunDevices devices;
-  std::optional<BatchPlan> batches;  // of the training data
+  std::optional<BatchPlan> batches;       // of the training data
+  RoutingInfo routing;                    // of a run that records or replays its choices of experts
+  std::unique_ptr<RoutingFile> replayed;  // whose choices rank 0 gives to all ranks
   std::unique_ptr<EvalBatches> held_out;
 
   const RunConfig& config() const { return run.config; }

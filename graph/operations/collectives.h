@@ -18,6 +18,9 @@ namespace weft::graph {
 /// With pipeline stages: `pipe` is the ranks of all stages that differ in nothing else, `embedding` the first and the
 /// last of them, `stage` all ranks of one stage. Messages between neighbours have four queues, so that none waits for
 /// another one's: sends to the next stage and receives from the previous one, and the other way round.
+///
+/// `context` is the neighbours on z that have parts of the same sequences, `expert` the neighbours on z that share out
+/// a layer's experts, and `expert_copies` the ranks of z that have the same experts.
 enum class Channel : std::uint8_t {
   x,
   y,
@@ -31,15 +34,26 @@ enum class Channel : std::uint8_t {
   send_next,
   receive_previous,
   send_previous,
-  receive_next
+  receive_next,
+  context,
+  expert,
+  expert_copies
 };
 
 /// Graphs of somebody else's step have queues of their own, numbered from here on (Graph::channels()).
-inline constexpr std::size_t kAxisChannels = static_cast<std::size_t>(Channel::receive_next) + 1;
+inline constexpr std::size_t kAxisChannels = static_cast<std::size_t>(Channel::expert_copies) + 1;
 inline constexpr std::size_t kMostOwnChannels = 256 - kAxisChannels;
 
 constexpr bool is_own(Channel channel) {
   return static_cast<std::size_t>(channel) >= kAxisChannels;
+}
+
+/// The channel in fingerprints, which files hold: a graph's own channels are numbered from `context` on, as they were
+/// before there was one, so that a new channel changes no fingerprint.
+constexpr std::uint8_t fingerprint_number(Channel channel) {
+  const auto number = static_cast<std::size_t>(channel);
+  const std::size_t shift = is_own(channel) ? kAxisChannels - static_cast<std::size_t>(Channel::context) : 0;
+  return static_cast<std::uint8_t>(number - shift);
 }
 
 /// Whether the channel carries messages between two stages.
@@ -138,6 +152,67 @@ struct Broadcast {
   }
 };
 
+/// Every rank gives each rank, itself included, `parts` parts of `count` elements, and gets as many from each. `in` has
+/// the parts of one rank after the other, and in `out` part 0 of all ranks comes first: rows of sequences that are cut
+/// become whole sequences. `inverse` is the way back.
+///
+///                in                       out
+///                [ranks, parts, count] →  [parts, ranks, count]
+///   inverse      [parts, ranks, count] →  [ranks, parts, count]
+struct AllToAll {
+  Channel channel;
+  std::int64_t ranks, count, parts = 1;
+  bool inverse = false;
+
+  static constexpr std::string_view kind = "all_to_all";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &AllToAll::channel), field("ranks", &AllToAll::ranks),
+                      field("count", &AllToAll::count), field("parts", &AllToAll::parts),
+                      field("inverse", &AllToAll::inverse).free_of_cost()};
+  }
+  constexpr std::int64_t elements() const { return ranks * parts * count; }
+  constexpr auto arguments() const {
+    return std::array{reads("in", {elements()}, kAnyDType), writes("out", {elements()}, same_as("in"))};
+  }
+  constexpr Work work(double element_bytes) const {
+    return {0, 2 * element_bytes * as_double(elements()), ring_bytes(ranks, as_double(elements()), element_bytes)};
+  }
+};
+
+/// Rows of tokens go to the ranks of their experts. Each of `ranks` ranks has as many of the `experts`, in their order,
+/// and gives `rows` rows of `count` elements, in the order of their experts. How many rows go where is data: row r of
+/// `table` is rank r's, whose rows for expert e are [table[r, e], table[r, e + 1]). A rank gets the rows of its experts
+/// in the order of (expert, giving rank, row). `most` is the most that it can get, and rows that nobody gives stay as
+/// they are. `inverse` is the way back; each way is the other's adjoint. Work is counted for equal shares.
+struct ExchangeRows {
+  Channel channel;
+  std::int64_t ranks, count, rows, most, experts;
+  bool inverse = false;
+
+  static constexpr std::string_view kind = "exchange_rows";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &ExchangeRows::channel),
+                      field("ranks", &ExchangeRows::ranks),
+                      field("count", &ExchangeRows::count),
+                      field("rows", &ExchangeRows::rows),
+                      field("most", &ExchangeRows::most),
+                      field("experts", &ExchangeRows::experts),
+                      field("inverse", &ExchangeRows::inverse).free_of_cost()};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("in", {inverse ? most : rows, count}, kFloat),
+        reads("table", {ranks, experts + 1}, DType::i32),
+        writes("out", {inverse ? rows : most, count}, same_as("in")),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {0, 2 * element_bytes * as_double(rows * count), ring_bytes(ranks, as_double(rows * count), element_bytes)};
+  }
+};
+
 /// `count` elements from or to the neighbour that the channel names. The k-th send of a channel meets the k-th receive
 /// at its other end; `message` numbers the messages of a step, so that a mix-up is seen before it runs.
 struct StageMessage {
@@ -167,6 +242,7 @@ struct Receive : StageMessage {
   constexpr Work work(double element_bytes) const { return {0, element_bytes * as_double(count), 0}; }
 };
 
-using CollectiveOperations = OperationList<AllReduce, ReduceScatter, AllGather, Broadcast, Send, Receive>;
+using CollectiveOperations =
+    OperationList<AllReduce, ReduceScatter, AllGather, Broadcast, Send, Receive, AllToAll, ExchangeRows>;
 
 }  // namespace weft::graph

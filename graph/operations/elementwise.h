@@ -34,32 +34,46 @@ struct GeluBackward : ElementCount {
   constexpr Work work(double element_bytes) const { return each(n, kGeluGradientFlops, 3 * element_bytes); }
 };
 
+/// All rows, or with `groups` those of a grouped product's groups: from offsets[groups] on they stay, and work is
+/// counted for `expected` rows.
+struct RowsOfGroups : MatrixSize {
+  std::int64_t groups = 0, expected = 0;
+
+  static constexpr auto fields() {
+    return std::tuple_cat(MatrixSize::fields(), std::tuple{field("groups", &RowsOfGroups::groups).told_if_set(),
+                                                           field("expected", &RowsOfGroups::expected).told_if_set()});
+  }
+  constexpr std::int64_t used_rows() const { return groups > 0 ? expected : rows; }
+  constexpr ArgumentSchema offsets() const { return reads("offsets", {groups + 1}, DType::i32).when(groups > 0); }
+};
+
 /// y = act(gate)·up; a row of the input is [gate | up]. act is silu (SwiGLU) or tanh-approximated GELU (GeGLU).
 template <bool kGelu>
-struct GatedForward : MatrixSize {
+struct GatedForward : RowsOfGroups {
   static constexpr std::string_view kind = kGelu ? "geglu" : "swiglu";
   constexpr auto arguments() const {
-    return std::array{reads("x", {rows, 2 * cols}, kFloat), writes("y", {rows, cols}, same_as("x"))};
+    return std::array{reads("x", {rows, 2 * cols}, kFloat), writes("y", {rows, cols}, same_as("x")), offsets()};
   }
   constexpr Work work(double element_bytes) const {
-    return each(rows * cols, kGelu ? kGeluFlops + 1 : 10, 3 * element_bytes);
+    return each(used_rows() * cols, kGelu ? kGeluFlops + 1 : 10, 3 * element_bytes);
   }
 };
 using SwiGluForward = GatedForward<false>;
 using GeGluForward = GatedForward<true>;
 
 template <bool kGelu>
-struct GatedBackward : MatrixSize {
+struct GatedBackward : RowsOfGroups {
   static constexpr std::string_view kind = kGelu ? "geglu_backward" : "swiglu_backward";
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, 2 * cols}, kFloat),
         reads("dy", {rows, cols}, same_as("x")),
         writes("dx", {rows, 2 * cols}, same_as("x")),
+        offsets(),
     };
   }
   constexpr Work work(double element_bytes) const {
-    return each(rows * cols, kGelu ? kGeluFlops + kGeluGradientFlops : 18, 5 * element_bytes);
+    return each(used_rows() * cols, kGelu ? kGeluFlops + kGeluGradientFlops : 18, 5 * element_bytes);
   }
 };
 using SwiGluBackward = GatedBackward<false>;
@@ -126,12 +140,16 @@ struct Cast : ElementCount {
 /// y = x·mask/(1−p) (+ residual). The mask is Philox(seed, step, site, global element), so forward and backward are the
 /// same operation. The global element is (row_base + row_offset + row)·cols·parts + coordinate·cols + col; the
 /// coordinate is 0 if rows aren't divided. random = {seed, step, row_base}.
+///
+/// With `seq`, the matrix has `seq` rows, which divide `stride`, of each sequence of `stride` rows: the first of them
+/// stands at a multiple of `seq`, and row_base + row_offset is the global row of the matrix's first.
 struct Dropout {
   std::int64_t rows, cols, row_offset;
   float p;
   std::uint32_t site;
   bool residual = false;
   std::int64_t parts = 1;
+  std::int64_t seq = 0, stride = 0;
 
   static constexpr std::string_view kind = "dropout";
   static constexpr auto fields() {
@@ -141,7 +159,9 @@ struct Dropout {
                       field("p", &Dropout::p),
                       field("site", &Dropout::site).free_of_cost(),
                       field("residual", &Dropout::residual),
-                      field("parts", &Dropout::parts)};
+                      field("parts", &Dropout::parts),
+                      field("seq", &Dropout::seq).told_if_set().free_of_cost(),
+                      field("stride", &Dropout::stride).told_if_set().free_of_cost()};
   }
   constexpr auto arguments() const {
     return std::array{

@@ -65,21 +65,26 @@ struct EmbeddingBackward {
   }
 };
 
-/// dwpe[p] (+)= sum over sequences of dout[sequence, p]. Without accumulate, rows from seq_len on are set to zero.
+/// dwpe[position + p] (+)= sum over sequences of dout[sequence, p]; position is 0 without an offset. Without
+/// accumulate, other rows are set to zero.
 struct PositionBackward {
   std::int64_t rows, cols, seq_len, context;
-  bool accumulate = false;
+  bool accumulate = false, has_offset = false;
 
   static constexpr std::string_view kind = "position_backward";
   static constexpr auto fields() {
-    return std::tuple{field("rows", &PositionBackward::rows), field("cols", &PositionBackward::cols),
-                      field("seq_len", &PositionBackward::seq_len), field("context", &PositionBackward::context),
-                      field("accumulate", &PositionBackward::accumulate)};
+    return std::tuple{field("rows", &PositionBackward::rows),
+                      field("cols", &PositionBackward::cols),
+                      field("seq_len", &PositionBackward::seq_len),
+                      field("context", &PositionBackward::context),
+                      field("accumulate", &PositionBackward::accumulate),
+                      field("has_offset", &PositionBackward::has_offset).told_if_set()};
   }
   constexpr auto arguments() const {
     return std::array{
         reads("dout", {rows, cols}, kFloat),
         writes("dwpe", {context, cols}, DType::f32).updated_when(accumulate),
+        reads("position", {1}, DType::i64).when(has_offset),
     };
   }
   constexpr Work work(double element_bytes) const {

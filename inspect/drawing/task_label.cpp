@@ -35,8 +35,11 @@ bool is_phase(std::string_view part) {
 /// gemm_dw → dW, all_reduce_dx → AR dX, gelu_dx → gelu dX: the purpose becomes a word of its own.
 std::string short_operation(std::string_view operation) {
   using Word = std::pair<std::string_view, std::string_view>;
-  static constexpr std::array<Word, 3> kBegins = {
-      {{"all_reduce", "AR"}, {"all_gather", "AG"}, {"reduce_scatter", "RS"}}};
+  static constexpr std::array<Word, 5> kBegins = {{{"all_reduce", "AR"},
+                                                   {"all_gather", "AG"},
+                                                   {"reduce_scatter", "RS"},
+                                                   {"all_to_all", "A2A"},
+                                                   {"exchange", "XR"}}};
   static constexpr std::array<Word, 5> kEnds = {
       {{"_dqkv", " dQKV"}, {"_dw", " dW"}, {"_dx", " dX"}, {"_dy", " dY"}, {"_w", " W"}}};
   std::string text(operation);

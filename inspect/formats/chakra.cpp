@@ -51,6 +51,9 @@ Collective collective_of(const graph::Graph& graph, graph::TaskId id) {
   if (const auto* gather = std::get_if<graph::AllGather>(&operation)) return {2, gather->count * size};
   if (const auto* scatter = std::get_if<graph::ReduceScatter>(&operation))
     return {7, scatter->ranks * scatter->count * size};
+  if (const auto* exchange = std::get_if<graph::AllToAll>(&operation)) return {6, exchange->elements() * size};
+  // Chakra knows equal parts alone: those of equal shares.
+  if (const auto* rows = std::get_if<graph::ExchangeRows>(&operation)) return {6, rows->rows * rows->count * size};
   if (const auto* cast = std::get_if<graph::Broadcast>(&operation)) return {5, cast->count * size};
   throw std::logic_error(fmt::format("Chakra has no collective for '{}'", signature.task));
 }

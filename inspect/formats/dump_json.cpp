@@ -77,6 +77,8 @@ JsonValue to_json(const graph::Grid& grid) {
   std::map<std::string, JsonValue> json;  // sorted by name
   for (const graph::Axis axis : graph::kAxes) json.emplace(graph::to_string(axis), grid.on(axis));
   if (grid.pipe > 1) json.emplace("pipe", grid.pipe);
+  if (grid.context > 1) json.emplace("context", grid.context);
+  if (grid.expert > 1) json.emplace("expert", grid.expert);
   JsonArray order;
   for (const graph::Axis axis : grid.order) order.add(graph::to_string(axis));
   json.emplace("order", order);

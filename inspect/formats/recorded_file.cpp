@@ -130,7 +130,11 @@ class RecordingReader {
     };
     read_object(in_, 5, JsonMember{"x", size(graph::Axis::x)}, JsonMember{"y", size(graph::Axis::y)},
                 JsonMember{"z", size(graph::Axis::z)}, JsonMember{"data", size(graph::Axis::data)},
-                JsonMember{"order", [&] { read_order(grid); }}, JsonMember{"pipe", size(graph::Axis::pipe)});
+                JsonMember{"order", [&] { read_order(grid); }}, JsonMember{"pipe", size(graph::Axis::pipe)},
+                JsonMember{"context", [&] { grid.context = in_.integer(1, kMostRecordedRanks); }},
+                JsonMember{"expert", [&] { grid.expert = in_.integer(1, kMostRecordedRanks); }});
+    if (grid.z % grid.context != 0) in_.refuse(fmt::format("context {} of z {}", grid.context, grid.z), "a divisor");
+    if (grid.z % grid.expert != 0) in_.refuse(fmt::format("expert {} of z {}", grid.expert, grid.z), "a divisor");
     out_.grid = grid;
   }
 

@@ -21,14 +21,35 @@
 
 namespace weft::comm {
 
-enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast };
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  all_to_all,
+  exchange_rows
+};
 
 std::string_view to_string(CollectiveKind kind);
+
+/// What an exchange_rows has beside: graph::ExchangeRows' table, which is a buffer as `in` is, and
+/// its sizes.
+struct RowTable {
+  const std::int32_t* offsets = nullptr;  // [ranks, experts + 1], the same on every rank
+  std::int64_t experts = 0, rows = 0, most = 0;
+
+  /// Whether two ranks' calls can be the same exchange.
+  bool matches(const RowTable& other) const {
+    return experts == other.experts && rows == other.rows && most == other.most;
+  }
+};
 
 /// One collective as a communicator sees it. `count` has the meaning of the operation of the same name
 /// (graph/operation.h); all_reduce and broadcast work in place on `out`. reduce_scatter's `out` may be the rank's slice
 /// of `in`, all_gather's `in` the rank's slice of `out`; no other overlap. Floats are summed in fp32, integers wrap.
-/// all_reduce needs all_reduce_workspace(count, size) elements of workspace, reduce_scatter (size − 1)·count.
+/// `parts` and `inverse` are all_to_all's, `inverse` and `table` those of exchange_rows, whose `count` is that of a
+/// row; their buffers may not overlap. all_reduce needs all_reduce_workspace(count, size) elements of workspace,
+/// reduce_scatter (size − 1)·count.
 struct CollectiveCall {
   CollectiveKind kind;
   DType dtype = DType::f32;
@@ -37,13 +58,17 @@ struct CollectiveCall {
   const void* in = nullptr;
   void* out = nullptr;
   void* workspace = nullptr;
+  std::int64_t parts = 1;
+  bool inverse = false;
+  RowTable table = {};
 
   /// Whether every rank has a place for the full vector in `out`, whose length `count` is; else `count` is a slice's.
   constexpr bool in_place() const { return kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast; }
   constexpr bool sums() const { return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter; }
   /// Whether two ranks' calls can be the same collective.
   bool matches(const CollectiveCall& other) const {
-    return kind == other.kind && dtype == other.dtype && count == other.count && root == other.root;
+    return kind == other.kind && dtype == other.dtype && count == other.count && root == other.root &&
+           parts == other.parts && inverse == other.inverse && table.matches(other.table);
   }
   std::int64_t bytes_of(std::int64_t elements) const { return elements * static_cast<std::int64_t>(size_of(dtype)); }
   const std::byte* in_at(std::int64_t element) const { return static_cast<const std::byte*>(in) + bytes_of(element); }
@@ -59,7 +84,7 @@ struct Slice {
 
 /// Elements of the full vector: all ranks' slices.
 constexpr std::int64_t full_length(const CollectiveCall& call, int ranks) {
-  return call.in_place() ? call.count : call.count * ranks;
+  return call.in_place() ? call.count : call.count * call.parts * ranks;
 }
 
 /// Number of elements of a rank's slice; slices of the last ranks may be shorter or empty.
@@ -68,12 +93,34 @@ constexpr std::int64_t slice_length(const CollectiveCall& call, int ranks) {
 }
 
 /// The slice that `rank` sums (all_reduce, reduce_scatter) or shares (all_reduce, all_gather, broadcast).
+/// An all_to_all has as many elements for each rank.
 /// Example: an all_reduce of 7 elements over 4 ranks has slices of 2, 2, 2 and 1.
 constexpr Slice slice_of(const CollectiveCall& call, int ranks, int rank) {
   const std::int64_t length = slice_length(call, ranks), total = full_length(call, ranks);
   const std::int64_t begin = std::min(length * rank, total);
   return {begin, std::min(length, total - begin)};
 }
+
+/// Of an all_to_all: the first element of part `part` in `in`, if it is for `peer`, and in `out`, if it is from `peer`.
+constexpr std::int64_t part_for(const CollectiveCall& call, int ranks, int peer, std::int64_t part) {
+  return (call.inverse ? part * ranks + peer : peer * call.parts + part) * call.count;
+}
+constexpr std::int64_t part_from(const CollectiveCall& call, int ranks, int peer, std::int64_t part) {
+  return (call.inverse ? peer * call.parts + part : part * ranks + peer) * call.count;
+}
+
+/// Of an exchange_rows: rows of one expert. They begin at `given` among the giver's rows, and at `held` among the rows
+/// of the expert's rank.
+struct RowRun {
+  std::int64_t given = 0, held = 0, rows = 0;
+};
+
+/// The rows that `giver` gives to the experts of `holder`, expert by expert. Throws RuntimeFault if the table's numbers
+/// can't be.
+std::vector<RowRun> row_runs(const CollectiveCall& call, int ranks, int giver, int holder);
+
+/// A table by which each of `ranks` ranks gives every expert as many of its `rows` rows.
+std::vector<std::int32_t> even_row_table(std::int64_t ranks, std::int64_t experts, std::int64_t rows);
 
 /// Throws std::logic_error when `call` can't be right on any rank: a negative count, a root outside the group, a
 /// missing buffer.
@@ -114,8 +161,10 @@ class World {
   virtual ~World() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The transport: "local" or "mpi".
+  /// The transport: "local", "mpi" or "tcp".
   virtual std::string name() const = 0;
+  /// Whether each rank is a process; else ranks are threads of this one.
+  virtual bool of_processes() const { return false; }
   /// The number of ranks on this node, this one included.
   virtual int ranks_on_node() const = 0;
   /// This rank's place among the ranks of its node, from 0.
@@ -137,7 +186,8 @@ class World {
   virtual void expect_peers() = 0;
 
   /// Tells the others that this rank gives up, so that they throw PeerLost instead of waiting for ever. With MPI this
-  /// ends every process with `exit_code` and doesn't return. Prints nothing; any thread may call it at any time.
+  /// ends every process with `exit_code` and doesn't return; over TCP the others end with that code. Prints nothing;
+  /// any thread may call it at any time.
   virtual void abort(const std::string& reason, int exit_code) = 0;
 };
 

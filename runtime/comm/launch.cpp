@@ -27,9 +27,10 @@ struct Outcome {
   bool peer_lost = false;
 };
 
-Outcome run_rank(const RankBody& body, World& world) {
+template <class Work>
+Outcome run_caught(const Work& work) {
   try {
-    return {body(world)};
+    return {work()};
   } catch (const UserError& error) {
     return {kUserErrorCode, error.what()};
   } catch (const PeerLost& error) {
@@ -39,6 +40,10 @@ Outcome run_rank(const RankBody& body, World& world) {
   } catch (...) {
     return {kFaultCode, "an exception of unknown type"};
   }
+}
+
+Outcome run_rank(const RankBody& body, World& world) {
+  return run_caught([&] { return body(world); });
 }
 
 /// Reports a failure: of one rank, or without a rank if the failure belongs to all ranks or to none.
@@ -113,6 +118,36 @@ int run_mpi(const RankBody& body) {
   }
   log.error("{}", world->size() > 1 ? fmt::format("rank {}: {}", world->rank(), *failure) : *failure);
   world->abort(*failure, exit_code);
+  return exit_code;
+}
+
+int run_tcp(const TcpLaunch& launch, const TcpSettings& settings, const RankBody& body) {
+  const Log log(LogTopic::run, launch.rank);
+  const auto report = [&](const std::string& text) { log.error("rank {}: {}", launch.rank, text); };
+  std::unique_ptr<TcpWorld> world;
+  const auto [exit_code, failure, peer_lost] = run_caught([&] {
+    world = make_tcp_world(launch, settings);
+    const int code = body(*world);
+    world->leave();
+    return code;
+  });
+  if (!failure) return exit_code;
+  if (world == nullptr) {
+    report(*failure);
+    return exit_code;
+  }
+  RunEnd end;
+  if (world->ended(end)) {  // because of another rank, mostly
+    if (peer_lost && !world->speaks_for(end)) return end.code;
+    report(*failure);
+    return peer_lost ? end.code : exit_code;
+  }
+  end = world->give_up(*failure, exit_code);
+  if (end.rank >= 0) {
+    report(*failure);
+  } else if (launch.rank == 0) {
+    log.error("{}", *failure);
+  }
   return exit_code;
 }
 

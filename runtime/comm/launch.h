@@ -5,6 +5,7 @@
 #include <iosfwd>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/tcp.h"
 
 namespace weft::comm {
 
@@ -22,5 +23,10 @@ int run_ranks(int ranks, const RankBody& body, std::ostream& errors);
 /// and 2 is returned everywhere. On any other failure the failing rank reports it and ends every process with exit code
 /// 2 or 3, as above; this function then doesn't return.
 int run_mpi(const RankBody& body);
+
+/// The same as one rank of a job whose processes meet over TCP. A failure ends the other ranks with PeerLost and the
+/// same exit code. The failing rank reports it; where it doesn't, as it was lost, and on other nodes, the first rank of
+/// a node does.
+int run_tcp(const TcpLaunch& launch, const TcpSettings& settings, const RankBody& body);
 
 }  // namespace weft::comm

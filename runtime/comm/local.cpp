@@ -237,6 +237,7 @@ class LocalCommunicator final : public Communicator {
       all_copied_ = false;
       if ((*group_)[index].summed.load(std::memory_order_acquire) < sequence_) continue;
       peer_ = peer;
+      if (call_.kind == CollectiveKind::exchange_rows) choose_runs();
       return;
     }
   }
@@ -248,6 +249,8 @@ class LocalCommunicator final : public Communicator {
       case CollectiveKind::all_reduce:
         return peer != rank_;
       case CollectiveKind::all_gather:
+      case CollectiveKind::all_to_all:
+      case CollectiveKind::exchange_rows:
         return true;
       case CollectiveKind::broadcast:
         return peer == call_.root && peer != rank_;
@@ -264,23 +267,65 @@ class LocalCommunicator final : public Communicator {
       return true;
     }
     if (budget <= 0) return false;
-    const CollectiveCall& other = (*group_)[static_cast<std::size_t>(peer_)].call;
-    const bool gathers = call_.kind == CollectiveKind::all_gather;
+    call_.kind == CollectiveKind::exchange_rows ? copy_rows(budget) : copy_slice(budget);
+    return true;
+  }
+
+  void copy_slice(std::int64_t& budget) {
     const Slice slice =
         call_.kind == CollectiveKind::broadcast ? Slice{0, call_.count} : slice_of(call_, size(), peer_);
     const std::int64_t element_bytes = call_.bytes_of(1);
-    const std::int64_t count = std::min(slice.count - position_, std::max<std::int64_t>(1, budget / element_bytes));
-    const std::byte* from = gathers ? other.in_at(position_) : other.out_at(slice.begin + position_);
-    std::byte* to = call_.out_at(slice.begin + position_);
-    if (from != to && count > 0) std::memcpy(to, from, static_cast<std::size_t>(count * element_bytes));
+    const std::int64_t left =
+        call_.parts > 1 && call_.count > 0 ? call_.count - position_ % call_.count : slice.count - position_;
+    const std::int64_t count = std::min(left, std::max<std::int64_t>(1, budget / element_bytes));
+    if (count > 0) copy_piece(slice, count);
     position_ += count;
     budget -= count * element_bytes;
-    if (position_ == slice.count) {
-      copied_[static_cast<std::size_t>(peer_)] = 1;
-      position_ = 0;
-      peer_ = -1;
+    if (position_ == slice.count) leave_peer();
+  }
+
+  void leave_peer() {
+    copied_[static_cast<std::size_t>(peer_)] = 1;
+    position_ = 0;
+    peer_ = -1;
+  }
+
+  void choose_runs() {
+    runs_ = call_.inverse ? row_runs(call_, size(), rank_, peer_) : row_runs(call_, size(), peer_, rank_);
+    run_ = 0;
+  }
+
+  // Rows of the peer's runs, as many as the budget allows.
+  void copy_rows(std::int64_t& budget) {
+    const CollectiveCall& other = (*group_)[static_cast<std::size_t>(peer_)].call;
+    const std::int64_t row_bytes = std::max<std::int64_t>(1, call_.bytes_of(call_.count));
+    for (; run_ < runs_.size() && budget > 0; ++run_, position_ = 0) {
+      const RowRun& run = runs_[run_];
+      const std::int64_t count = std::min(run.rows - position_, std::max<std::int64_t>(1, budget / row_bytes));
+      const std::int64_t given = run.given + position_, held = run.held + position_;
+      const std::byte* const from = other.in_at((call_.inverse ? held : given) * call_.count);
+      std::byte* const to = call_.out_at((call_.inverse ? given : held) * call_.count);
+      if (count > 0) std::memcpy(to, from, static_cast<std::size_t>(call_.bytes_of(count * call_.count)));
+      budget -= count * row_bytes;
+      position_ += count;
+      if (position_ < run.rows) return;
     }
-    return true;
+    if (run_ == runs_.size()) leave_peer();
+  }
+
+  // Elements [position, position + count) of the peer's slice, or of its parts for this rank.
+  void copy_piece(const Slice& slice, std::int64_t count) const {
+    const CollectiveCall& other = (*group_)[static_cast<std::size_t>(peer_)].call;
+    const std::byte* from = nullptr;
+    std::byte* to = call_.out_at(slice.begin + position_);
+    if (call_.kind == CollectiveKind::all_to_all) {
+      const std::int64_t part = position_ / call_.count, within = position_ % call_.count;
+      from = other.in_at(part_for(call_, size(), rank_, part) + within);
+      to = call_.out_at(part_from(call_, size(), peer_, part) + within);
+    } else {
+      from = call_.kind == CollectiveKind::all_gather ? other.in_at(position_) : other.out_at(slice.begin + position_);
+    }
+    if (from != to) std::memcpy(to, from, static_cast<std::size_t>(call_.bytes_of(count)));
   }
 
   std::shared_ptr<Shared> shared_;
@@ -289,10 +334,12 @@ class LocalCommunicator final : public Communicator {
   CollectiveCall call_{};
   std::uint64_t sequence_ = 0;  // collectives started
   Phase phase_ = Phase::idle;
-  std::int64_t position_ = 0;  // elements of the current slice that are summed or copied
+  std::int64_t position_ = 0;  // elements of the current slice, or rows of the run, that are summed or copied
   int peer_ = -1;              // whose slice is being copied; -1: none is ready
   bool all_copied_ = false;
   std::vector<char> copied_;
+  std::vector<RowRun> runs_;  // of the peer whose rows are being copied
+  std::size_t run_ = 0;       // the current one
   std::vector<const void*> sources_;
 };
 

@@ -67,6 +67,7 @@ class WorldOverMpi final : public MpiWorld {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string name() const override { return "mpi"; }
+  bool of_processes() const override { return true; }
   int ranks_on_node() const override { return on_node_.ranks; }
   int rank_on_node() const override { return on_node_.rank; }
 

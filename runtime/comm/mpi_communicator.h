@@ -1,5 +1,5 @@
-// Collectives of one process group over MPI_Isend and MPI_Irecv; RAII for MPI and its communicators, and errors as
-// exceptions. Includes mpi.h: for .cpp files of this folder only.
+// Messages over MPI_Isend and MPI_Irecv; RAII for MPI and its communicators, and errors as exceptions. Includes mpi.h:
+// for .cpp files of this folder only.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -7,13 +7,12 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/comm/communicator.h"
+#include "runtime/comm/message_communicator.h"
 
 namespace weft::comm {
 
@@ -74,20 +73,6 @@ class CommHandle {
   std::shared_ptr<MpiSession> session_;
   MPI_Comm comm_;
 };
-
-inline constexpr int kMostWindow = 8;
-
-/// The sizes by which a group's collectives are cut into messages. They don't affect the bits of the result.
-struct MessageSizes {
-  std::int64_t direct_bytes;      // up to this size all_reduce and broadcast exchange whole vectors
-  std::int64_t most_piece_bytes;  // of a rank's slice, or of the vector where it is exchanged whole
-  std::int64_t pieces;            // least number of pieces, unless they would get smaller than kMinPieceBytes
-  int window;                     // rounds in flight, at most kMostWindow
-  std::int64_t eager_bytes = 0;   // a vector that fits into two messages of this size is sent as two
-};
-
-/// `shared_memory`: all of the group's ranks are on one node.
-MessageSizes message_sizes(int ranks, bool shared_memory);
 
 /// The communicator of a group whose collectives are cut by `sizes`.
 std::unique_ptr<Communicator> make_mpi_communicator(CommHandle comm, const MessageSizes& sizes);

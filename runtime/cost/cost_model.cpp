@@ -35,29 +35,37 @@ struct Movement {
   double bytes = 0;
   double rounds = 1;  // all-reduce: 2
   bool all_reduce = false, broadcast = false;
+  bool direct = false;  // each rank's elements go to the rank that they are for, and through no other
 };
 
 Movement movement_of(const graph::Operation& operation, double element_bytes) {
-  return std::visit(Overloaded{
-                        [&](const graph::AllReduce& o) {
-                          return Movement{o.ranks, to_double(o.count) * element_bytes, 2, true, false};
-                        },
-                        [&](const graph::ReduceScatter& o) {
-                          return Movement{o.ranks, to_double(o.ranks * o.count) * element_bytes, 1, false, false};
-                        },
-                        [&](const graph::AllGather& o) {
-                          return Movement{o.ranks, to_double(o.ranks * o.count) * element_bytes, 1, false, false};
-                        },
-                        [&](const graph::Broadcast& o) {
-                          return Movement{o.ranks, to_double(o.count) * element_bytes, 1, false, true};
-                        },
-                        [&](const graph::Send& o) {
-                          return Movement{2, to_double(o.count) * element_bytes, 1, false, true};
-                        },
-                        [](const graph::Receive&) { return Movement{.ranks = 2}; },
-                        [](const auto&) { return Movement{}; },
-                    },
-                    operation);
+  return std::visit(
+      Overloaded{
+          [&](const graph::AllReduce& o) {
+            return Movement{o.ranks, to_double(o.count) * element_bytes, 2, true, false};
+          },
+          [&](const graph::ReduceScatter& o) {
+            return Movement{o.ranks, to_double(o.ranks * o.count) * element_bytes, 1, false, false};
+          },
+          [&](const graph::AllGather& o) {
+            return Movement{o.ranks, to_double(o.ranks * o.count) * element_bytes, 1, false, false};
+          },
+          [&](const graph::AllToAll& o) {
+            return Movement{.ranks = o.ranks, .bytes = to_double(o.elements()) * element_bytes, .direct = true};
+          },
+          [&](const graph::ExchangeRows& o) {
+            return Movement{.ranks = o.ranks, .bytes = to_double(o.rows * o.count) * element_bytes, .direct = true};
+          },
+          [&](const graph::Broadcast& o) {
+            return Movement{o.ranks, to_double(o.count) * element_bytes, 1, false, true};
+          },
+          [&](const graph::Send& o) {
+            return Movement{2, to_double(o.count) * element_bytes, 1, false, true};
+          },
+          [](const graph::Receive&) { return Movement{.ranks = 2}; },
+          [](const auto&) { return Movement{}; },
+      },
+      operation);
 }
 
 double node_bandwidth(const Machine& machine, std::int64_t ranks, std::int64_t stride) {
@@ -88,6 +96,19 @@ CollectiveTime ring(const Machine& machine, const GroupSpan& span, const Movemen
       move.rounds * ((steps - crossings) * machine.node.latency + crossings * machine.network.latency);
   const double sent = move.broadcast ? move.bytes : move.rounds * (n - 1) / n * move.bytes;
   return on_link(span.within_node() ? machine.node : machine.network, latency, sent, group_bandwidth(machine, span));
+}
+
+/// Of a rank's bytes, parts for ranks of its node stay there, and all of the node's ranks send the others through its
+/// ports, side by side with the former.
+CollectiveTime exchange(const Machine& machine, const GroupSpan& span, const Movement& move) {
+  const double n = to_double(span.ranks), g = span.within_node() ? n : to_double(span.per_node);
+  const CollectiveTime inside =
+      on_link(machine.node, machine.node.latency, move.bytes * (g - 1) / n,
+              node_bandwidth(machine, span.within_node() ? span.ranks : span.per_node, span.stride));
+  if (span.within_node()) return inside;
+  const CollectiveTime across =
+      on_link(machine.network, machine.network.latency, g * move.bytes * (n - g) / n, network_bandwidth(machine, span));
+  return across.seconds < inside.seconds ? inside : across;
 }
 
 double tree_latency(const Machine& machine, const GroupSpan& span) {
@@ -278,6 +299,7 @@ GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Cha
   span.job_nodes = (grid.ranks() + a_node - 1) / a_node;
   if (!alone && channel != graph::Channel::world)
     span.stride = stride_of(grid, messages ? graph::Axis::pipe : graph::axis_of(channel));
+  if (channel == graph::Channel::expert_copies) span.stride *= grid.expert;
   if (span.ranks == 1) return span;
   if (messages) {
     place_messages(a_node, grid, channel, span);
@@ -318,6 +340,7 @@ CollectiveTime collective_time(const Machine& machine, const GroupSpan& span, co
   if (span.ranks == 1) return {};
   const Movement move = movement_of(operation, element_bytes);
   const auto faster = [](const CollectiveTime& a, const CollectiveTime& b) { return b.seconds < a.seconds ? b : a; };
+  if (move.direct) return exchange(machine, span, move);
   CollectiveTime time = ring(machine, span, move);
   if (move.all_reduce) {
     time = faster(time, tree(machine, span, move));

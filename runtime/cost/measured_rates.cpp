@@ -29,11 +29,11 @@ std::optional<Products> products_of(const graph::Operation& operation) {
   const auto share = [](std::int64_t rows, std::int64_t groups) { return (rows + groups - 1) / groups; };
   if (const auto* gemm = std::get_if<graph::Gemm>(&operation)) return Products{*gemm};
   if (const auto* grouped = std::get_if<graph::GroupedGemm>(&operation)) {
-    const std::int64_t groups = std::min(grouped->groups, grouped->rows);
-    return Products{{share(grouped->rows, groups), grouped->n, grouped->k, false, grouped->trans_b}, groups};
+    const std::int64_t groups = std::min(grouped->groups, grouped->used_rows());
+    return Products{{share(grouped->used_rows(), groups), grouped->n, grouped->k, false, grouped->trans_b}, groups};
   }
   if (const auto* gradient = std::get_if<graph::GroupedGemmGradient>(&operation)) {
-    const std::int64_t rows = share(gradient->rows, gradient->groups);
+    const std::int64_t rows = share(gradient->used_rows(), gradient->groups);
     return Products{{gradient->m, gradient->n, rows, true}, gradient->groups};
   }
   return std::nullopt;

@@ -254,6 +254,8 @@ std::string profile_json(const Profile& profile) {
   json.add("format", kFormat).add("version", kVersion).add("machine", profile.machine);
   json.add("grid", JsonArray{profile.grid.x, profile.grid.y, profile.grid.z, profile.grid.data});
   if (profile.grid.pipe > 1) json.add("pipe", profile.grid.pipe);
+  if (profile.grid.context > 1) json.add("context", profile.grid.context);
+  if (profile.grid.expert > 1) json.add("expert", profile.grid.expert);
   json.add("threads", profile.threads).add("computing_factor", profile.computing_factor);
   if (!profile.core_pools.empty()) {
     JsonArray pools;
@@ -279,6 +281,14 @@ Profile parse_profile(std::string_view json_text, const std::string& name) {
     profile.grid.on(graph::kAxes[i]) = along;
   }
   if (const auto pipe = in.find("pipe")) profile.grid.pipe = pipe->integer(1, kMost / ranks);
+  const auto read_fold = [&](const char* name, std::int64_t& size) {
+    const auto found = in.find(name);
+    if (!found) return;
+    size = found->integer(1, profile.grid.z);
+    if (profile.grid.z % size != 0) found->refuse("a divisor of z");
+  };
+  read_fold("context", profile.grid.context);
+  read_fold("expert", profile.grid.expert);
   profile.threads = in["threads"].integer(1, kMost);
   profile.computing_factor = time_of(in["computing_factor"]);
   read_pools(in, profile);

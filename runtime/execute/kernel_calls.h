@@ -95,9 +95,6 @@ struct KernelCalls {
     norm_backward_of_parts(where, c->parts, {c["x"], c["weight"], c.find("mean"), c["rstd"]}, c["dy"], c["sums"],
                            {c["dx"], c["dweight"], c.find("dbias"), c.find("dresidual"), c->accumulate});
   }
-  void operator()(Call<graph::PositionBackward> c) const {
-    position_backward(where, c["dout"], c->seq_len, c["dwpe"], c->accumulate);
-  }
   void operator()(Call<graph::AttentionForward> c) const { attention_forward(where, shape_of(*c), tensors_of(c)); }
   void operator()(Call<graph::AttentionBackward> c) const {
     attention_backward(where, shape_of(*c), tensors_of(c), {c["dout"], c["dq"], c["dk"], c["dv"]});
@@ -111,10 +108,6 @@ struct KernelCalls {
   }
   void operator()(Call<graph::GeluForward> c) const { gelu_forward(where, c["x"], c["y"]); }
   void operator()(Call<graph::GeluBackward> c) const { gelu_backward(where, c["x"], c["dy"], c["dx"]); }
-  void operator()(Call<graph::SwiGluForward> c) const { swiglu_forward(where, c["x"], c["y"]); }
-  void operator()(Call<graph::SwiGluBackward> c) const { swiglu_backward(where, c["x"], c["dy"], c["dx"]); }
-  void operator()(Call<graph::GeGluForward> c) const { geglu_forward(where, c["x"], c["y"]); }
-  void operator()(Call<graph::GeGluBackward> c) const { geglu_backward(where, c["x"], c["dy"], c["dx"]); }
   void operator()(Call<graph::AddConstant> c) const { add_constant(where, c["x"], c->value, c["out"]); }
   void operator()(Call<graph::Add> c) const { add(where, c["a"], c["b"], c["out"]); }
   void operator()(Call<graph::Scale> c) const { scale(where, c["x"], c->factor, c["out"]); }

@@ -111,6 +111,21 @@ comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cp
                    const Call c(op, slots);
                    return call(Kind::all_gather, op.count, c["in"].data, c["out"].data, nullptr);
                  },
+                 [&](const graph::AllToAll& op) {
+                   const Call c(op, slots);
+                   comm::CollectiveCall made = call(Kind::all_to_all, op.count, c["in"].data, c["out"].data, nullptr);
+                   made.parts = op.parts;
+                   made.inverse = op.inverse;
+                   return made;
+                 },
+                 [&](const graph::ExchangeRows& op) {
+                   const Call c(op, slots);
+                   comm::CollectiveCall made =
+                       call(Kind::exchange_rows, op.count, c["in"].data, c["out"].data, nullptr);
+                   made.inverse = op.inverse;
+                   made.table = {c["table"].i32(), op.experts, op.rows, op.most};
+                   return made;
+                 },
                  [&](const graph::Broadcast& op) { return broadcast(op, op.root); },
                  [&](const graph::Send& op) { return broadcast(op, group_rank); },
                  [&](const graph::Receive& op) { return broadcast(op, 1 - group_rank); },

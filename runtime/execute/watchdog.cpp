@@ -61,7 +61,7 @@ std::function<void()> report_and_exit(std::function<std::string()> describe, com
       std::this_thread::sleep_for(std::chrono::duration<double>(grace_seconds));
       log.tell(LogLevel::error, "weft: no progress, giving up; ranks without a report were not inside a step");
     }
-    if (world.name() == "mpi") world.abort("stuck", 3);
+    if (world.of_processes()) world.abort("stuck", 3);
     std::_Exit(3);
   };
 }

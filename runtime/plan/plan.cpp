@@ -112,7 +112,7 @@ std::uint64_t fingerprint_of(const Plan& plan) {
   Fingerprint hash;
   hash.add(plan.graph->fingerprint());
   for (const StreamPlan& stream : plan.streams) {
-    hash.add(stream.stream.name).add(static_cast<std::uint8_t>(stream.stream.channel)).add(stream.stream.compute);
+    hash.add(stream.stream.name).add(graph::fingerprint_number(stream.stream.channel)).add(stream.stream.compute);
     hash.add(stream.entries.size());
     for (const Entry& entry : stream.entries) {
       hash.add(entry.task.value).add(entry.waits.size());
@@ -128,7 +128,7 @@ std::uint64_t collective_fingerprint_of(const Plan& plan) {
   Fingerprint hash;
   for (const graph::TaskId collective : plan.collectives) {
     const CollectiveSignature signature = signature_of(*plan.graph, collective);
-    hash.add(static_cast<std::uint8_t>(signature.channel)).add(signature.kind).add(signature.count);
+    hash.add(graph::fingerprint_number(signature.channel)).add(signature.kind).add(signature.count);
     hash.add(static_cast<std::uint8_t>(signature.dtype)).add(signature.task);
   }
   return hash.value();

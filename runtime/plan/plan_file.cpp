@@ -41,7 +41,10 @@ std::vector<Stream> read_streams(const DocumentValue& list) {
     Stream stream{entry["name"].text(), !entry.find("channel"), graph::Channel::world};
     if (!stream.compute) {
       const std::optional<graph::Channel> channel = graph::find_channel(entry["channel"].text());
-      if (!channel) entry["channel"].refuse("x, y, z_gather, z_scatter, data, world, or own with a number");
+      if (!channel) {
+        entry["channel"].refuse(
+            "x, y, z_gather, z_scatter, data, context, expert, expert_copies, world, or own with a number");
+      }
       stream.channel = *channel;
     }
     for (const Stream& other : streams) {

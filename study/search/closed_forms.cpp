@@ -82,7 +82,7 @@ double ClosedForms::least_bytes(const StepSetup& setup) const {
       if (product.trained) columns += product.in * (product.transposed ? product.taken : 1);
     }
   }
-  const double rows = graph::as_double(setup.micro_batch * config_.seq_len);
+  const double rows = graph::as_double(setup.micro_batch * config_.seq_len) / graph::as_double(setup.grid.context);
   return state +
          graph::as_double(model.layers) * rows * columns * element / graph::as_double(setup.grid.x * setup.grid.y);
 }
@@ -121,16 +121,19 @@ double ClosedForms::least_ns(const StepSetup& setup) {
   const double differentiated = frozen ? layers - 1 : layers;
   const double tokens = graph::as_double(config_.global_batch * config_.seq_len);
   const double micro_batches = graph::as_double(config_.global_batch / (grid.batch_ranks() * setup.micro_batch));
-  const double rows = tokens / graph::as_double(grid.batch_ranks());  // of all micro-batches
+  const double rows = tokens / graph::as_double(grid.batch_ranks() * grid.context);  // of all micro-batches
   const double element = element_bytes(config_.dtype), reduced = element_bytes(config_.reduce_dtype);
 
   double flops = (frozen ? 4 : 6) * tokens * graph::as_double(model.hidden * model.vocab);
-  double weights = 0, over_x = 0, over_y = 0;  // elements of a rank, summed over layers
+  // Elements of a rank, summed over layers; experts of single ranks aren't gathered.
+  double weights = 0, gathered = 0, over_x = 0, over_y = 0;
   for (const LayerProduct& product : products_) {
     const bool again = recompute && product.recomputed;
     const double times = 2 * layers + (again ? 4 : 2) * differentiated + (frozen ? 0 : 2 * layers);
     flops += times * tokens * product.in * product.out * product.taken;
-    weights += differentiated * product.in * product.out * product.matrices / (x * y);
+    const double own = differentiated * product.in * product.out * product.matrices / (x * y);
+    weights += own;
+    if (grid.expert == 1 || product.matrices == 1) gathered += own;
     double outputs = (layers + (again ? differentiated : 0)) * rows * product.out;
     double inputs = differentiated * rows * product.in;
     if (setup.sequence_parallel) {
@@ -160,8 +163,8 @@ double ClosedForms::least_ns(const StepSetup& setup) {
   send(graph::Axis::x, !setup.sequence_parallel, over_x * element);
   send(graph::Axis::y, !setup.sequence_parallel, over_y * element);
   const double gathers = setup.reshard_after_forward ? 2 * micro_batches : 1;
-  send(graph::Axis::z, false, gathers * weights * element);
-  if (!frozen) send(graph::Axis::z, false, weights * reduced);
+  send(graph::Axis::z, false, gathers * gathered * element);
+  if (!frozen) send(graph::Axis::z, false, gathered * reduced);
   // With ZeRO-1 gradients are scattered over data and weights gathered: no less than one way of an all-reduce.
   if (frozen) {
     // Gradients of adapters alone, which are small.

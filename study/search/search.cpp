@@ -95,8 +95,7 @@ class Search {
   std::vector<Candidate> all_setups() {
     std::vector<Candidate> candidates;
     ClosedForms forms(run_.config, *run_.machine, options_.ranks);
-    for (StepSetup& setup :
-         setups_of(run_.config, options_.ranks, options_.kept, options_.pipes, options_.sequence_parallel)) {
+    for (StepSetup& setup : setups_of(run_.config, options_.ranks, options_.kept, options_.pipes, options_.tried)) {
       const auto orders = orders_of(setup);
       result_.choices += std::ssize(orders);
       const auto bytes = static_cast<std::int64_t>(forms.least_bytes(setup));
@@ -142,7 +141,7 @@ class Search {
   double ample_bytes(const StepSetup& setup, const ClosedForms& forms) const {
     constexpr double kBytesOfLogit = 8, kBytesOfWeight = 4;
     const auto tensor = static_cast<double>(setup.grid.x * setup.grid.y);
-    const auto rows = static_cast<double>(setup.micro_batch * run_.config.seq_len);
+    const auto rows = static_cast<double>(setup.micro_batch * run_.config.seq_len / setup.grid.context);
     const auto vocabulary = static_cast<double>(run_.config.model.vocab);
     const auto weights = static_cast<double>(run_.config.model.parameters());
     return kAmple * forms.least_bytes(setup) + kBytesOfLogit * rows * vocabulary + kBytesOfWeight * weights / tensor;
@@ -256,7 +255,7 @@ class Search {
     kept.insert("grid");
     std::optional<Configuration> best;
     std::int64_t least_bytes = 0;
-    for (const StepSetup& setup : setups_of(config, options_.ranks, kept, {grid.pipe}, options_.sequence_parallel)) {
+    for (const StepSetup& setup : setups_of(config, options_.ranks, kept, {grid.pipe}, options_.tried)) {
       Candidate candidate{.setup = setup};
       bound(candidate);
       if (candidate.refused) continue;
@@ -508,7 +507,7 @@ class Search {
       const auto fits = [&](const StepSetup& setup) {
         return forms.least_bytes(setup) <= static_cast<double>(memory_);
       };
-      const auto setups = setups_of(run_.config, ranks, options_.kept, options_.pipes, options_.sequence_parallel);
+      const auto setups = setups_of(run_.config, ranks, options_.kept, options_.pipes, options_.tried);
       if (std::ranges::any_of(setups, fits)) return fmt::format("--ranks {} or more", ranks);
     }
     return "more --ranks";

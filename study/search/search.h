@@ -20,7 +20,7 @@ struct SearchOptions {
   std::int64_t ranks = 1;
   KeptKeys kept;                          // of searched_keys(): left as the configuration has them
   std::vector<std::int64_t> pipes = {1};  // numbers of pipeline stages to try
-  bool sequence_parallel = false;         // tried on and off; else as the configuration has it
+  Tried tried = {};
   /// Schedules that plan finalists with stages.
   std::vector<policy::NamedPolicy> schedules = {};
   /// Policies that plan every finalist; the searching policy plans the best of them in addition.

@@ -20,15 +20,22 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
 }
 
 std::vector<graph::Grid> grids_of(const train::RunConfig& config, std::int64_t ranks, const KeptKeys& kept,
-                                  const std::vector<std::int64_t>& pipes) {
+                                  const std::vector<std::int64_t>& pipes, const Tried& tried) {
   if (kept.contains("grid"))
     return config.grid.ranks() == ranks ? std::vector{config.grid} : std::vector<graph::Grid>();
+  const auto values = [](bool all, std::int64_t z) { return all ? divisors(z) : std::vector<std::int64_t>{1}; };
   std::vector<graph::Grid> grids;
   for (const std::int64_t pipe : pipes) {
     if (ranks % pipe != 0 || pipe > config.model.layers) continue;
     for (graph::Grid grid : ops::fitting_grids(config.model, ranks / pipe)) {
       grid.pipe = pipe;
-      grids.push_back(grid);
+      for (const std::int64_t context : values(tried.context, grid.z)) {
+        if (config.seq_len % context != 0) continue;
+        for (const std::int64_t expert : values(tried.expert, grid.z)) {
+          grid.context = context, grid.expert = expert;
+          if (context * expert == 1 || ops::fits_model(config.model, grid)) grids.push_back(grid);
+        }
+      }
     }
   }
   return grids;
@@ -77,6 +84,8 @@ std::string grid_text(const StepSetup& setup) {
     if (axis == graph::Axis::data) add(graph::to_string(graph::Axis::pipe), setup.grid.pipe);
     add(graph::to_string(axis), size);
   }
+  if (setup.grid.context > 1) text += fmt::format(",context={}", setup.grid.context);
+  if (setup.grid.expert > 1) text += fmt::format(",expert={}", setup.grid.expert);
   return text.empty() ? "1 rank" : text;
 }
 
@@ -128,16 +137,16 @@ const std::vector<std::string>& searched_keys() {
 }
 
 std::vector<StepSetup> setups_of(const train::RunConfig& config, std::int64_t ranks, const KeptKeys& kept,
-                                 const std::vector<std::int64_t>& pipes, bool sequence_parallel) {
+                                 const std::vector<std::int64_t>& pipes, const Tried& tried) {
   std::vector<StepSetup> choices;
-  for (graph::Grid grid : grids_of(config, ranks, kept, pipes)) {
+  for (graph::Grid grid : grids_of(config, ranks, kept, pipes, tried)) {
     grid.order = kept.contains("axis-order") ? config.grid.order : graph::kAxes;
     if (config.global_batch % grid.batch_ranks() != 0) continue;
     const std::int64_t share = config.global_batch / grid.batch_ranks();
     for (const std::int64_t micro_batch : micro_batches_of(config, share, kept)) {
       if (grid.pipe > share / micro_batch) continue;
       const std::vector<bool> by_rows =
-          sequence_parallel_of(config, grid, micro_batch * config.seq_len, sequence_parallel);
+          sequence_parallel_of(config, grid, micro_batch * config.seq_len / grid.context, tried.sequence_parallel);
       for (const bool recompute :
            values_of(config.recompute == train::Recompute::block, true, kept.contains("recompute"))) {
         for (const bool reshard :

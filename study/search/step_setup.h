@@ -25,6 +25,13 @@ struct StepSetup {
   friend bool operator==(const StepSetup&, const StepSetup&) = default;
 };
 
+/// Keys whose values are tried on request only: others are better guesses, or change what a run keeps.
+struct Tried {
+  bool sequence_parallel = false;        // on and off, where x or y is above 1
+  bool context = false, expert = false;  // of the grid: all that divide z and fit the model
+  friend bool operator==(const Tried&, const Tried&) = default;
+};
+
 using AxisOrder = std::array<graph::Axis, 4>;
 using KeptKeys = std::set<std::string, std::less<>>;
 
@@ -57,10 +64,10 @@ const std::vector<std::string>& searched_keys();
 /// grid and its micro-batch.
 /// `pipes`: the numbers of pipeline stages that are tried where the grid isn't kept, as far as there are as many
 /// layers. A pipeline has at least as many micro-batches as stages.
-/// `sequence_parallel`: both values of that key are tried where x or y is above 1. Otherwise it stays as it is. Rows
-/// that x or y doesn't divide leave it off, or the grid out.
+/// `tried`: keys that otherwise stay as they are, or at 1 in a grid that isn't kept. Rows that x or y doesn't divide
+/// leave sequence parallelism off, or the grid out.
 std::vector<StepSetup> setups_of(const train::RunConfig& config, std::int64_t ranks, const KeptKeys& kept,
-                                 const std::vector<std::int64_t>& pipes = {1}, bool sequence_parallel = false);
+                                 const std::vector<std::int64_t>& pipes = {1}, const Tried& tried = {});
 
 /// The orders of the grid's axes that differ: axes of one rank are left where they usually are.
 std::vector<AxisOrder> axis_orders(const graph::Grid& grid);

@@ -184,6 +184,9 @@ class NcclCalls {
         return value(call.group[static_cast<std::size_t>(i / kCount)], i % kCount, round);
       case comm::CollectiveKind::broadcast:
         return value(call.group[static_cast<std::size_t>(call.root)], i, round);
+      case comm::CollectiveKind::all_to_all:
+      case comm::CollectiveKind::exchange_rows:
+        break;  // not on GPUs
     }
     return -1;
   }

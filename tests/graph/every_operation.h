@@ -101,7 +101,7 @@ inline std::vector<graph::Operation> further_operations() {
           graph::Route{{5, 4, 2, true}},
           graph::RouteBackward{{5, 4, 2}},
           graph::RouteBackward{{5, 4, 2, true}},
-          graph::SortByExpert{5, 4, 2},
+          graph::SortByExpert{{5, 4, 2}},
           graph::GatherRows{{5, 2, 3}},
           graph::CombineRows{{5, 2, 3}},
           graph::CombineRows{{5, 2, 3}, true},
@@ -109,7 +109,20 @@ inline std::vector<graph::Operation> further_operations() {
           graph::GroupedGemm{10, 3, 6, 4},
           graph::GroupedGemm{10, 3, 6, 4, true},
           graph::GroupedGemmGradient{10, 3, 6, 4},
-          graph::GroupedGemmGradient{10, 3, 6, 4, true}};
+          graph::GroupedGemmGradient{10, 3, 6, 4, true},
+          graph::AllToAll{graph::Channel::context, 4, 10},
+          graph::AllToAll{graph::Channel::context, 4, 10, 3, true},
+          graph::Dropout{2, 3, 4, 0.25F, 9, false, 1, 2, 8},
+          graph::PositionBackward{6, 4, 3, 8, false, true},
+          graph::OffsetsOfRank{2, 3},
+          graph::GroupedGemm{20, 3, 6, 2, true, 10},
+          graph::GroupedGemmGradient{20, 3, 6, 2, false, 10},
+          graph::SwiGluForward{{{4, 3}, 2, 2}},
+          graph::SwiGluBackward{{{4, 3}, 2, 2}},
+          graph::ExchangeRows{graph::Channel::expert, 2, 3, 10, 20, 4},
+          graph::ExchangeRows{graph::Channel::expert, 2, 3, 10, 20, 4, true},
+          graph::Route{{5, 4, 2}, true},
+          graph::CountChoices{{5, 4, 2}}};
 }
 
 inline std::vector<graph::Operation> every_operation() {

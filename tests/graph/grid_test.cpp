@@ -66,6 +66,46 @@ TEST(Groups, PipelineStagesStandWithinData) {
   }
 }
 
+TEST(Groups, OfAContextAreNeighboursOnZ) {
+  const Grid grid{.y = 2, .z = 4, .data = 2, .context = 2};
+  EXPECT_EQ(to_string(grid), "x=1,y=2,z=4,data=2,context=2");
+  EXPECT_EQ(grid.batch_ranks(), 4);
+  EXPECT_EQ(groups_of(grid, Channel::context),
+            (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}}));
+  std::vector<std::int64_t> readers(4);
+  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
+    const Coordinates at = coordinates_of(grid, rank);
+    ++readers.at(static_cast<std::size_t>(batch_rank(grid, at)));
+    EXPECT_EQ(group_ranks(grid, Channel::context, rank).at(static_cast<std::size_t>(context_rank(grid, at))), rank);
+    EXPECT_EQ(batch_rank(grid, at), batch_rank(grid, coordinates_of(grid, group_color(grid, Channel::context, rank))));
+  }
+  EXPECT_EQ(readers, (std::vector<std::int64_t>{4, 4, 4, 4}));
+}
+
+TEST(Groups, OfExpertsAreNeighboursOnZAndCopiesStandApart) {
+  const Grid grid{.y = 2, .z = 4, .data = 2, .expert = 2};
+  EXPECT_EQ(to_string(grid), "x=1,y=2,z=4,data=2,expert=2");
+  EXPECT_EQ(grid.batch_ranks(), 8);
+  EXPECT_EQ(groups_of(grid, Channel::expert),
+            (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}}));
+  EXPECT_EQ(groups_of(grid, Channel::expert_copies),
+            (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}, {8, 12}, {9, 13}, {10, 14}, {11, 15}}));
+  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
+    const auto place = static_cast<std::size_t>(expert_rank(grid, coordinates_of(grid, rank)));
+    EXPECT_EQ(group_ranks(grid, Channel::expert, rank).at(place), rank);
+    for (const std::int64_t copy : group_ranks(grid, Channel::expert_copies, rank))
+      EXPECT_EQ(static_cast<std::size_t>(expert_rank(grid, coordinates_of(grid, copy))), place);
+  }
+  EXPECT_EQ(group_size({.z = 4, .expert = 4}, Channel::expert_copies), 1);
+}
+
+// Files hold fingerprints of graphs with queues of their own.
+TEST(Channels, OwnOnesKeepTheirNumbersInFingerprints) {
+  EXPECT_EQ(fingerprint_number(Channel::receive_next), 12);
+  EXPECT_EQ(fingerprint_number(*find_channel("own 0")), 13);
+  EXPECT_EQ(fingerprint_number(*find_channel("own 7")), 20);
+}
+
 TEST(Groups, ClassesOfAChannelHaveMembersInOneGroup) {
   using Classes = std::vector<std::size_t>;
   for (const Channel channel : {Channel::world, Channel::pipe})

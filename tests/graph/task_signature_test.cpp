@@ -14,10 +14,11 @@ std::string signature_of(const Operation& operation, DType dtype) {
 }
 
 TEST(TaskSignature, OfACollectiveTellsItsOperation) {
-  const Operation operations[] = {AllReduce{Channel::x, 2, 8},         ReduceScatter{Channel::z_scatter, 4, 5},
-                                  AllGather{Channel::z_gather, 3, 1},  Broadcast{Channel::world, 8, 9, 7},
-                                  Broadcast{Channel::world, 8, 9, 0},  Send{Channel::send_next, 0, 6},
-                                  Receive{Channel::receive_next, 0, 6}};
+  const Operation operations[] = {AllReduce{Channel::x, 2, 8},          ReduceScatter{Channel::z_scatter, 4, 5},
+                                  AllGather{Channel::z_gather, 3, 1},   Broadcast{Channel::world, 8, 9, 7},
+                                  Broadcast{Channel::world, 8, 9, 0},   Send{Channel::send_next, 0, 6},
+                                  Receive{Channel::receive_next, 0, 6}, AllToAll{Channel::context, 2, 6},
+                                  AllToAll{Channel::context, 2, 6, 3},  ExchangeRows{Channel::expert, 2, 6, 5, 10, 4}};
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Operation& operation : operations) {
       const std::string signature = signature_of(operation, dtype);
@@ -27,6 +28,11 @@ TEST(TaskSignature, OfACollectiveTellsItsOperation) {
       EXPECT_EQ(signature_of(read->operation, dtype), signature);
     }
   }
+}
+
+TEST(TaskSignature, OfTheWayBackIsThatOfTheWayThere) {
+  EXPECT_EQ(signature_of(AllToAll{Channel::context, 2, 6, 3, true}, DType::f32),
+            "all_to_all channel=context ranks=2 count=6 parts=3 f32");
 }
 
 TEST(TaskSignature, OfAnythingElseTellsNoCollective) {

@@ -40,6 +40,7 @@ TEST(ExpertTasks, OfOneRank) {
   EXPECT_EQ(tasks_of_layer(*lowered({})), (std::vector<std::string>{"router.fwd.gemm",
                                                                     "router.fwd.route",
                                                                     "router.fwd.sort",
+                                                                    "router.fwd.count",
                                                                     "experts.up.fwd.gather",
                                                                     "experts.up.fwd.gemm",
                                                                     "experts.act.fwd.swiglu",
@@ -66,6 +67,35 @@ TEST(ExpertTasks, HaveTheRowsOfAllChoices) {
   EXPECT_EQ(std::tuple(up.rows, up.n, up.k, up.groups, up.trans_b), std::tuple(16, 2 * 12, 16, 4, true));
   const auto& dw = testing::operation<graph::GroupedGemmGradient>(*graph, "mb1.L1.mlp.experts.down.bwd.gemm_dw");
   EXPECT_EQ(std::tuple(dw.rows, dw.m, dw.n, dw.groups, dw.accumulate), std::tuple(16, 16, 12, 4, true));
+}
+
+// Counted once, whether or not the layer is computed again, and not where nothing is trained.
+TEST(ExpertTasks, CountTheChoicesOfATrainingStep) {
+  const ModelConfig model = testing::tiny_model(ModelKind::mixtral);
+  StepConfig step = testing::tiny_step();
+  for (const bool again : {false, true}) {
+    step.recompute_blocks = again;
+    const auto graph = lower_train(model, step);
+    EXPECT_EQ(testing::count_of<graph::CountChoices>(*graph), 2 * 2);
+    EXPECT_EQ(testing::count_of<graph::Route>(*graph), (again ? 2 : 1) * 2 * 2);
+    EXPECT_EQ(testing::tensor_of(*graph, "mb1.L1.mlp.router.fwd.count", 3), names::of_router(1, names::kCounts));
+  }
+  EXPECT_EQ(testing::count_of<graph::CountChoices>(*lower_eval(model, step)), 0);
+}
+
+TEST(ExpertTasks, KeepTheChoiceInTheStateOrTakeItFromThere) {
+  const ModelConfig model = testing::tiny_model(ModelKind::mixtral);
+  StepConfig step = testing::tiny_step();
+  const auto role_of_choice = [&](Routing routing) {
+    step.routing = routing;
+    const auto graph = lower_train(model, step);
+    EXPECT_EQ(testing::operation<graph::Route>(*graph, "mb0.L1.mlp.router.fwd.route").given,
+              routing == Routing::replayed);
+    return graph->tensor(testing::task(*graph, "mb0.L1.mlp.router.fwd.route").accesses.at(1).view.tensor).role;
+  };
+  EXPECT_EQ(role_of_choice(Routing::free), graph::Role::activation);
+  EXPECT_EQ(role_of_choice(Routing::recorded), graph::Role::scalar);
+  EXPECT_EQ(role_of_choice(Routing::replayed), graph::Role::input);
 }
 
 std::vector<std::string> collectives_of_layer(const graph::Graph& graph) {
@@ -101,6 +131,28 @@ TEST(ExpertTasks, TheRoutersGradientIsSummedOverYOnceAStep) {
   }
   const graph::TaskId sent = graph->find_task("mb0.L0.mlp.experts.up.bwd.all_reduce_dx");
   EXPECT_EQ(part_of(graph->task(sent)), ModelPart::linear);
+}
+
+// Experts of single ranks: rows go to them and come back, forward and backward; no weight of an expert is gathered, and
+// each rank's neighbours need no sum.
+TEST(ExpertTasks, ExchangeRowsWithNeighbours) {
+  const auto graph = lowered({.z = 4, .expert = 2});
+  std::vector<std::string> names = tasks_of_layer(*graph);
+  std::erase_if(names, [](const std::string& name) {
+    return name.find("exchange") == std::string::npos && name.find("all_") == std::string::npos;
+  });
+  EXPECT_EQ(names, (std::vector<std::string>{"router.fwd.all_gather_offsets", "experts.up.fwd.exchange",
+                                             "experts.down.fwd.exchange", "experts.down.bwd.exchange_dx",
+                                             "experts.up.bwd.exchange_dx"}));
+  const auto& there = testing::operation<graph::ExchangeRows>(*graph, "mb0.L0.mlp.experts.up.fwd.exchange");
+  EXPECT_EQ(std::tuple(there.ranks, there.count, there.rows, there.most, there.experts, there.inverse),
+            std::tuple(2, 16, 16, 32, 4, false));
+  EXPECT_TRUE(testing::operation<graph::ExchangeRows>(*graph, "mb0.L0.mlp.experts.down.fwd.exchange").inverse);
+  const auto& up = testing::operation<graph::GroupedGemm>(*graph, "mb0.L0.mlp.experts.up.fwd.gemm");
+  EXPECT_EQ(std::tuple(up.rows, up.n, up.groups, up.expected), std::tuple(32, 48, 2, 16));
+  EXPECT_EQ(testing::tasks_with(*graph, "L1.mlp.experts.up.weight.bwd"),
+            (std::vector<std::string>{"mb1.L1.mlp.experts.up.weight.bwd.all_reduce_copies"}));
+  EXPECT_TRUE(testing::tasks_with(*lowered({.z = 2, .expert = 2}), "L1.mlp.experts.up.weight.bwd").empty());
 }
 
 TEST(ExpertTasks, LayersWithoutThemHaveAnMlp) {
@@ -141,6 +193,28 @@ TEST(ExpertShards, YCutsEachExpertsColumnsAndXItsRows) {
   const ParameterShard router = shard_of("L1.mlp.router.weight");
   EXPECT_EQ(std::tuple(router.rows, router.cols, router.end - router.begin), std::tuple(4, 8, 32));
   EXPECT_EQ(router.replica, 1);  // y = 1 has the same
+}
+
+// Ranks 1 and 3 of z have experts 2 and 3 of four, whole over z.
+TEST(ExpertShards, NeighboursHaveWholeExperts) {
+  const ModelConfig model = testing::tiny_model(ModelKind::mixtral);
+  const graph::Grid grid{.y = 2, .z = 4, .expert = 2};
+  const std::vector<ParameterSpec> specs = model_parameters(model);
+  for (const std::int64_t z : {1, 3}) {
+    const std::vector<ParameterShard> shards = shard_parameters(model, specs, grid, {.y = 1, .z = z});
+    const auto shard_of = [&](std::string_view name) {
+      return *std::ranges::find_if(shards, [&](const ParameterShard& shard) { return shard.spec->name == name; });
+    };
+    const ParameterShard up = shard_of("L1.mlp.experts.up.weight"), down = shard_of("L1.mlp.experts.down.weight");
+    EXPECT_EQ(std::tuple(up.rows, up.cols, up.begin, up.end), std::tuple(2 * 2 * 12, 16, 0, 768));
+    EXPECT_EQ(up.runs.at(0).global, (2 * 48 + 12) * 16);
+    EXPECT_EQ(std::tuple(down.rows, down.cols, down.begin, down.end), std::tuple(2 * 16, 12, 0, 384));
+    EXPECT_EQ(down.runs.at(0).global, 2 * 16 * 24 + 12);
+    EXPECT_EQ(up.replica, z / 2);
+    EXPECT_EQ(down.replica, z / 2);
+    const ParameterShard qkv = shard_of("L1.attn.qkv.weight");
+    EXPECT_EQ(4 * (qkv.end - qkv.begin), qkv.elements());
+  }
 }
 
 TEST(ExpertShards, AxesDivideAnExpertsColumns) {

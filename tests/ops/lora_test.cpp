@@ -91,9 +91,9 @@ TEST_P(LoraGraph, SendsOnlyGradientsOfAdaptersInAddition) {
     std::int64_t over_x = 0, over_y = 0;
     const auto specs = model_parameters(adapted_);
     for (const ParameterShard& shard : shard_parameters(adapted_, specs, grid, {}, false, ShardRuns::left_out)) {
-      if (shard.sharding == Sharding::lora_a || shard.sharding == Sharding::lora_b_transposed)
+      if (shard.sharding == Sharding::columns_over_x || shard.sharding == Sharding::rows_over_x)
         over_y += shard.elements();
-      if (shard.sharding == Sharding::lora_b || shard.sharding == Sharding::lora_a_transposed)
+      if (shard.sharding == Sharding::rows_over_y || shard.sharding == Sharding::columns_over_y)
         over_x += shard.elements();
     }
     EXPECT_EQ(elements[graph::Channel::x], grid.x > 1 ? over_x : 0);

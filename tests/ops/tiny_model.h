@@ -91,6 +91,8 @@ inline std::string name_of(const graph::Grid& grid) {
        {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data, graph::Axis::pipe}) {
     if (grid.on(axis) > 1) name += std::string(graph::to_string(axis)) + std::to_string(grid.on(axis));
   }
+  if (grid.context > 1) name += "context" + std::to_string(grid.context);
+  if (grid.expert > 1) name += "expert" + std::to_string(grid.expert);
   return name.empty() ? "one" : name;
 }
 

@@ -20,6 +20,7 @@ class ForwardingWorld : public comm::World {
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   std::string name() const override { return inner_.name(); }
+  bool of_processes() const override { return inner_.of_processes(); }
   int ranks_on_node() const override { return inner_.ranks_on_node(); }
   int rank_on_node() const override { return inner_.rank_on_node(); }
   std::unique_ptr<comm::Communicator> split(int color) override { return inner_.split(color); }

@@ -66,7 +66,7 @@ TEST_F(MemoryCommand, JsonOfAllGridsOfFourRanks) {
 
 // The table's row of a grid equals the report of its run.
 TEST_F(MemoryCommand, AgreesWithTheDryRunOfEachGrid) {
-  for (const std::string grid : {"x=2,y=2", "z=2,data=2", "x=2,z=2"}) {
+  for (const std::string grid : {"x=2,y=2", "z=2,data=2", "x=2,z=2", "z=2,context=2"}) {
     SCOPED_TRACE(grid);
     const Words flags = {"--zero-1", "true", "--reduce-dtype", "bf16"};
     const json found = row(testing::joined({"--grids", grid}, flags));

@@ -44,7 +44,9 @@ class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
         initialize_parameter(shard, 3, DType::f32, program.state().data(shard.spec->name), nullptr);
       }
       set_coordinates(program.state(), grid, at);
-      const BatchShare share{graph::batch_rank(grid, at), grid.batch_ranks(), 1, micro_batch};
+      set_first_position(program.state(), step, at);
+      const BatchShare share{graph::batch_rank(grid, at),   grid.batch_ranks(), 1, micro_batch,
+                             graph::context_rank(grid, at), grid.context};
       const EvalBatches batches(written_->stream(), kTokensOfSequence, share, limit);
       results[static_cast<std::size_t>(world.rank())] = evaluate(program, batches);
     });
@@ -96,7 +98,8 @@ TEST_P(EvaluationFamilies, ALimitEvaluatesTheSameSequencesOnEveryGrid) {
   const Evaluation expected = evaluate_on(graph::Grid{}, 1, 5);
   EXPECT_EQ(expected.targets, 40U);
   EXPECT_NE(expected.loss, evaluate_on(graph::Grid{}, 1, 6).loss);
-  for (const graph::Grid& grid : {graph::Grid{}, graph::Grid{.data = 2}, graph::Grid{.z = 2}}) {
+  for (const graph::Grid& grid : {graph::Grid{}, graph::Grid{.data = 2}, graph::Grid{.z = 2},
+                                  graph::Grid{.z = 2, .context = 2}, graph::Grid{.z = 4, .context = 2}}) {
     for (const std::int64_t micro_batch : {1, 2, 4}) {
       const Evaluation found = evaluate_on(grid, micro_batch, 5);
       EXPECT_EQ(found.targets, expected.targets) << graph::to_string(grid) << ", micro-batch " << micro_batch;

@@ -39,20 +39,26 @@ class GridResume : public ::testing::TestWithParam<Move> {
   const testing::TemporaryFolder folder_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
-                         ::testing::Values(Move{ops::Family::gpt2, {2, 2, 1, 1}, {1, 1, 2, 2}},
-                                           Move{ops::Family::llama, {2, 2, 1, 1}, {1, 1, 2, 2}},
-                                           Move{ops::Family::gpt2, {1, 1, 2, 2}, {2, 2, 1, 1}, true, false},
-                                           Move{ops::Family::llama, {2, 1, 1, 2}, {1, 2, 2, 2}, true, true},
-                                           Move{ops::Family::llama, {1, 1, 1, 1}, {2, 2, 2, 1}, false, false},
-                                           Move{ops::Family::gpt2, {.pipe = 2}, {.z = 2}, false, false},
-                                           Move{ops::Family::llama, {.x = 2}, {.data = 2, .pipe = 2}, false, true},
-                                           Move{ops::Family::mixtral, {1, 2, 2, 1}, {2, 1, 1, 2}, false, true}),
-                         [](const auto& info) {
-                           return std::string(to_string(info.param.family)) + "_" + testing::name_of(info.param.from) +
-                                  (info.param.zero1_from ? "zero1" : "") + "_" + testing::name_of(info.param.to) +
-                                  (info.param.zero1_to ? "zero1" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Moves, GridResume,
+    ::testing::Values(Move{ops::Family::gpt2, {2, 2, 1, 1}, {1, 1, 2, 2}},
+                      Move{ops::Family::llama, {2, 2, 1, 1}, {1, 1, 2, 2}},
+                      Move{ops::Family::gpt2, {1, 1, 2, 2}, {2, 2, 1, 1}, true, false},
+                      Move{ops::Family::llama, {2, 1, 1, 2}, {1, 2, 2, 2}, true, true},
+                      Move{ops::Family::llama, {1, 1, 1, 1}, {2, 2, 2, 1}, false, false},
+                      Move{ops::Family::gpt2, {.pipe = 2}, {.z = 2}, false, false},
+                      Move{ops::Family::llama, {.x = 2}, {.data = 2, .pipe = 2}, false, true},
+                      Move{ops::Family::mixtral, {1, 2, 2, 1}, {2, 1, 1, 2}, false, true},
+                      Move{ops::Family::mixtral, {.z = 2, .expert = 2}, {.y = 2}},
+                      Move{ops::Family::mixtral, {.z = 2, .data = 2}, {.z = 4, .expert = 2}, false, true},
+                      Move{ops::Family::gpt2, {.z = 2, .context = 2}, {2, 1, 1, 2}},
+                      Move{ops::Family::llama, {1, 1, 2, 2}, {.z = 4, .context = 2}, true, true},
+                      Move{ops::Family::gpt2, {.z = 2, .pipe = 2, .context = 2}, {.y = 2}}),
+    [](const auto& info) {
+      return std::string(to_string(info.param.family)) + "_" + testing::name_of(info.param.from) +
+             (info.param.zero1_from ? "zero1" : "") + "_" + testing::name_of(info.param.to) +
+             (info.param.zero1_to ? "zero1" : "");
+    });
 
 void expect_near(const RunConfig& found, const RunConfig& expected, const char* key, double tolerance) {
   const std::vector<nlohmann::json> a = testing::metrics_of(found.run_dir), b = testing::metrics_of(expected.run_dir);

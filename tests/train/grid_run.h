@@ -26,6 +26,7 @@
 #include "tests/ops/tiny_model.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/near_numbers.h"
+#include "train/run/step_routing.h"
 #include "train/step/training_state.h"
 
 namespace weft::testing {
@@ -36,6 +37,7 @@ struct GridOutcome {
   std::string errors;
   std::vector<double> losses, norms;
   std::map<std::string, std::vector<float>> arrays;
+  std::vector<train::Choices> choices;  // of each step, of a run that records its routing
 };
 
 struct GridRun {
@@ -53,7 +55,9 @@ struct GridRun {
   std::uint64_t seed = 7;
   execute::MakeExecutor make_executor = nullptr;  // null: the CPU
   double watchdog_seconds = 0;                    // 0: no watchdog
+  std::vector<train::Choices> choices = {};       // that each step's tokens take; empty: those of their logits
   std::function<void(const comm::World&, std::int64_t step)> before_step = nullptr;
+  std::function<void(const execute::State&)> change_weights = nullptr;  // of a rank, before the first step
 
   /// Sequences of a step, over all ranks.
   std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
@@ -155,10 +159,11 @@ inline void write_inputs(const GridRun& run, const execute::State& state, std::i
   const graph::Coordinates at = graph::coordinates_of(run.step.grid, rank);
   const std::int64_t seq = run.step.seq_len, own = run.step.micro_batches * run.step.micro_batch;
   const std::int64_t first = graph::batch_rank(run.step.grid, at) * own;
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(own * seq)), targets(tokens.size());
+  const std::int64_t length = seq / run.step.grid.context, begin = ops::first_position(run.step, at);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(own * length)), targets(tokens.size());
   for (std::int64_t s = 0; s < own; ++s) {
-    for (std::int64_t t = 0; t < seq; ++t) {
-      const auto i = static_cast<std::size_t>(s * seq + t);
+    for (std::int64_t t = begin; t < begin + length; ++t) {
+      const auto i = static_cast<std::size_t>(s * length + t - begin);
       tokens[i] = grid_token(run.model, k, first + s, t);
       targets[i] = (first + s + t) % 7 == 3 ? -1 : grid_token(run.model, k, first + s, t + 1);
     }
@@ -168,9 +173,9 @@ inline void write_inputs(const GridRun& run, const execute::State& state, std::i
   if (run.step.document_mask) {
     const auto starts = state.get<std::int32_t>(ops::names::kDocumentStarts);
     for (std::int64_t s = 0; s < own; ++s) {
-      const std::int64_t length = 2 + (first + s) % 3;
+      const std::int64_t document = 2 + (first + s) % 3;
       for (std::int64_t t = 0; t < seq; ++t) {
-        starts[static_cast<std::size_t>(s * seq + t)] = static_cast<std::int32_t>(t - t % length);
+        starts[static_cast<std::size_t>(s * seq + t)] = static_cast<std::int32_t>(t - t % document);
       }
     }
   }
@@ -204,6 +209,7 @@ inline std::vector<ops::ParameterShard> begin_rank(const GridRun& run, const exe
                                      ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
   train::initialize_parameters(train::training_arrays(state, shards, run.step.dtype), run.seed);
   train::set_coordinates(state, grid, at);
+  train::set_first_position(state, run.step, at);
   return shards;
 }
 
@@ -220,9 +226,14 @@ inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& o
   const execute::State& state = program.state();
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(run.model);
   const std::vector<ops::ParameterShard> shards = begin_rank(run, state, world.rank(), specs);
+  if (run.change_weights) run.change_weights(state);
   program.state_to_device();
   const auto finish = [&] {
     program.finish();
+    if (run.step.routing == ops::Routing::recorded) {
+      train::Choices choices = train::choices_of_ranks(world, {run.model, run.step}, state);
+      if (world.rank() == 0) outcome.choices.push_back(std::move(choices));
+    }
     if (world.rank() != 0) return;
     const auto metrics = state.get<float>(ops::names::kMetrics);
     EXPECT_EQ(metrics[1], static_cast<float>(run.counted_targets()));
@@ -233,6 +244,9 @@ inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& o
   for (std::int64_t k = 0; k < run.steps; ++k) {
     if (run.before_step) run.before_step(world, k);
     write_inputs(run, state, world.rank(), k);
+    if (!run.choices.empty()) {
+      train::give_choices(world, {run.model, run.step}, state, run.choices.at(static_cast<std::size_t>(k)));
+    }
     const bool ahead = program.start("train", k) && k + 1 < run.steps;
     if (under_way) finish();
     if (!ahead) finish();
@@ -241,6 +255,19 @@ inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& o
   program.state_to_host();
   const std::lock_guard lock(mutex);
   for (const ops::ParameterShard& shard : shards) put_arrays(state, shard, outcome);
+}
+
+/// A run whose choices another one can follow; the same as any run where a model has no experts.
+inline GridRun recording(GridRun run) {
+  if (run.model.experts > 0) run.step.routing = ops::Routing::recorded;
+  return run;
+}
+
+/// The run with the choices of the run that recorded them, so that another order of sums flips none.
+inline GridRun replaying(const GridOutcome& recorded, GridRun run) {
+  run.choices = recorded.choices;
+  run.step.routing = run.choices.empty() ? ops::Routing::free : ops::Routing::replayed;
+  return run;
 }
 
 inline GridOutcome run_grid(const GridRun& run) {

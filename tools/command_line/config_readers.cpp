@@ -33,7 +33,8 @@ std::vector<std::string_view> simulated(std::vector<std::string_view> more = {})
 
 /// Of a step that runs on this machine.
 std::vector<std::string_view> measured() {
-  return simulated({"threads", "communicator", "cuda-graph", "attention-workspace", "watchdog"});
+  return simulated({"threads", "communicator", "cuda-graph", "attention-workspace", "watchdog", "peer-timeout",
+                    "network", "token-file"});
 }
 
 /// Plan files and drawn tasks have the numbers of their operations.
@@ -49,8 +50,8 @@ const std::vector<Reader>& readers() {
        {}},
       {"eval",
        {KeyGroup::data},
-       {"ranks", "grid", "threads", "micro-batch", "eval-sequences", "dtype", "seq-len", "gemm-tuning",
-        "bf16-products"}},
+       {"ranks", "grid", "threads", "micro-batch", "eval-sequences", "dtype", "seq-len", "gemm-tuning", "bf16-products",
+        "peer-timeout", "network", "token-file"}},
       {"graph", planning_groups(), written(), true},
       {"timeline", planning_groups(), simulated(), true},
       {"plan", planning_groups(), written(), true},
@@ -62,7 +63,8 @@ const std::vector<Reader>& readers() {
       {"compare", planning_groups(), measured(), true, {"policy"}},
       {"explain", planning_groups(), simulated(), true},
       {"profile", planning_groups(), measured()},
-      {"tune", planning_groups(), measured()}};
+      {"tune", planning_groups(), measured()},
+      {"machine measure", {}, {"peer-timeout", "network", "token-file"}}};
   return list;
 }
 

@@ -15,7 +15,10 @@
 namespace weft::tools {
 namespace {
 
-constexpr const char* kTriedKey = "sequence-parallel";
+// Keys of --try; context and expert are parts of the key grid.
+constexpr const char* kRows = "sequence-parallel";
+constexpr const char* kContext = "context";
+constexpr const char* kExpert = "expert";
 
 std::vector<std::int64_t> numbers_of_stages(const SearchFlags& flags) {
   constexpr double kMostStages = 1e9;
@@ -78,7 +81,10 @@ void add_search_flags(Command& command, SearchFlags& flags, const std::string& p
                           "keys that stay as the configuration has them; grid, axis-order, micro-batch, recompute, "
                           "reshard-after-forward, zero-1",
                           study::searched_keys()));
-  command.add(choice_option("--try", &flags.tried, "KEY", "a key to try both ways: sequence-parallel", {kTriedKey}));
+  command.add(choice_option("--try", &flags.tried, "KEY",
+                            "try more: sequence-parallel on and off; context and expert, which share sequences or "
+                            "experts among neighbours on z",
+                            {kRows, kContext, kExpert}));
   command.add(word_option("--policies", &flags.policies, "POLICY",
                           policies_help.empty() ? "policies that plan every finalist; default: program and lhs, and "
                                                   "portfolio:budget=0 for the best"
@@ -105,7 +111,8 @@ study::SearchOptions search_options(const SearchFlags& flags, const policy::Trus
     options.searching = policy::named_policy("portfolio:budget=0");  // plans the best of the finalists in addition
   }
   options.pipes = numbers_of_stages(flags);
-  options.sequence_parallel = !flags.tried.empty();
+  const auto tries = [&](const char* key) { return std::ranges::find(flags.tried, key) != flags.tried.end(); };
+  options.tried = {.sequence_parallel = tries(kRows), .context = tries(kContext), .expert = tries(kExpert)};
   const std::vector<std::string> of_stages = policy::pipeline_policy_names();
   for (const policy::NamedPolicy& each : options.policies) {
     const bool orders_stages = std::ranges::find(of_stages, each->name()) != of_stages.end();

@@ -17,6 +17,7 @@
 #include "ops/lower.h"
 #include "ops/model_config.h"
 #include "ops/pipeline_layout.h"
+#include "runtime/comm/tcp.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
@@ -31,7 +32,11 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 /// Weights packed once a step for all products that read them: see chosen_rewrites() (train/step/planning.h).
 enum class WeightPacking : std::uint8_t { automatic, on, off };
 /// The communicator of ranks: see check_communicator(), and choose_communicator() (train/step/device_choice.h).
-enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
+enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi, tcp };
+/// The addresses at which processes meet that no MPI starts.
+enum class Network : std::uint8_t { loopback, any };
+/// What ranks are: threads of one process, or processes that meet through MPI or over TCP.
+enum class Launched : std::uint8_t { as_threads, by_mpi, over_tcp };
 /// The width of ids in token files without a header: see check_token_file() (train/data/token_file.h).
 enum class TokenWidth : std::uint8_t { automatic, u16, u32 };
 
@@ -61,7 +66,7 @@ struct RunConfig {
   std::uint64_t seed = 42;
   double max_time = 0;  // seconds of training, 0: no limit
   // parallelism
-  std::int64_t ranks = 0;              // ranks as threads of this process; 0: as many as the grid has (1), or mpirun's
+  std::int64_t ranks = 0;              // ranks as threads of this process; 0: as many as the grid has, or were started
   graph::Grid grid;                    // data = 1 is filled in from the ranks
   bool grid_auto = false;              // "auto" as the key's value: expect_grid() refuses, until somebody chooses
   std::vector<std::int64_t> stages;    // layers of each pipeline stage; empty: balanced_layout()
@@ -70,6 +75,7 @@ struct RunConfig {
   DType reduce_dtype = DType::f32;     // of gradients on the wire
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
   bool sequence_parallel = false;      // what lies between products is cut by rows: see ops::StepConfig
+  std::int64_t loss_parts = 1;         // of a micro-batch's rows, whose logits live at a time
   std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
   DeviceKind device = DeviceKind::cpu;
   CommunicatorKind communicator = CommunicatorKind::automatic;
@@ -95,7 +101,11 @@ struct RunConfig {
   std::optional<PackedUnit> bf16_products;  // unit that multiplies bf16 on CPUs; nullopt: see bf16_of_run()
   bool check_nan = false;                   // look for NaN and infinity in every task's results
   double watchdog = 120;                    // seconds without progress until the run is ended; 0: never
-  double peer_timeout = 120;                // seconds that NCCL waits for other ranks at a start or a first collective
+  double peer_timeout = 120;                // seconds that a rank waits for others at a start, over TCP or with NCCL
+  Network network = Network::loopback;      // of processes that meet over TCP
+  std::string token_file;                   // with the secret of their ranks; empty: the user's own
+  /// How this process meets the others over TCP; not a key: the launcher's environment tells (tools/input/launch.h).
+  std::optional<comm::TcpLaunch> launch;
   // data
   PathList data;      // text files, .bin token files, folders or patterns; empty: /usr/share/common-licenses
   PathList val_data;  // held-out data; empty: TokenSource holds out a part of the data
@@ -134,6 +144,8 @@ struct RunConfig {
   std::int64_t trace_steps = 3;   // the last steps kept in trace.json; 0: none
   bool metrics_csv = false;       // metrics.csv too
   bool tensorboard = false;       // event files of TensorBoard too
+  std::string record_routing;     // a file for the experts that tokens take
+  std::string replay_routing;     // such a file, whose experts they take
   std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;  // weights only: a checkpoint folder, a folder or safetensors file of Hugging Face, or GGUF
   std::string adapter;    // of PEFT, for the model of init_from: a folder
@@ -231,8 +243,7 @@ void fill_in(RunConfig& config, std::int64_t world_size);
 void check_device(const RunConfig& config);
 
 /// Throws UserError if `communicator` is impossible, as far as known before ranks run: if the device doesn't have it,
-/// for threads under mpirun, for processes without mpirun, and for staged with pipeline stages on many threads of one
-/// process.
-void check_communicator(const RunConfig& config, bool launched_by_mpi);
+/// for ranks that are launched otherwise, and for staged with pipeline stages on many threads of one process.
+void check_communicator(const RunConfig& config, Launched launched);
 
 }  // namespace weft::train

@@ -22,8 +22,7 @@ void resolve_grid(RunConfig& config, std::int64_t world_size) {
   if (world_size > 0) {
     if (config.ranks > 0 && config.ranks != world_size) {
       throw UserError(fmt::format("ranks = {}, but {} ranks were started", config.ranks, world_size),
-                      "one rank a process under mpirun",
-                      fmt::format("leave ranks out, or start mpirun -np {}", config.ranks));
+                      "one process for each rank", fmt::format("leave ranks out, or start {} processes", config.ranks));
     }
     config.ranks = world_size;
   }
@@ -32,7 +31,8 @@ void resolve_grid(RunConfig& config, std::int64_t world_size) {
   if (grid.ranks() == config.ranks) return;
   std::string fix = ops::nearest_grid_flags(config.model, grid, config.ranks, config.global_batch);
   if (ops::fits_model(config.model, grid) && config.global_batch % grid.batch_ranks() == 0) {
-    fix += fmt::format(", or {} {}", world_size > 0 ? "mpirun -np" : "--ranks", grid.ranks());
+    const char* const start = world_size == 0 ? "--ranks" : config.launch ? "the launcher's processes:" : "mpirun -np";
+    fix += fmt::format(", or {} {}", start, grid.ranks());
   }
   throw UserError(
       fmt::format("grid {} has {} ranks, but there are {}", graph::to_string(grid), grid.ranks(), config.ranks),
@@ -63,12 +63,17 @@ std::int64_t usual_micro_batch(const graph::Grid& grid, std::int64_t share) {
 
 void resolve_batch(RunConfig& config) {
   const std::int64_t ranks = config.grid.batch_ranks();
-  const std::string sharers = config.grid.z == 1
-                                  ? fmt::format("{} data ranks", ranks)
-                                  : fmt::format("{} ranks (z={} × data={})", ranks, config.grid.z, config.grid.data);
+  const graph::Grid& grid = config.grid;
+  const std::string sharers = grid.z == 1         ? fmt::format("{} data ranks", ranks)
+                              : grid.context == 1 ? fmt::format("{} ranks (z={} × data={})", ranks, grid.z, grid.data)
+                                                  : fmt::format("{} × {} ranks (z={} × data={}, context={})", ranks,
+                                                                grid.context, grid.z, grid.data, grid.context);
   if (config.global_batch % ranks != 0) {
     throw UserError(fmt::format("global-batch = {} can't be divided among {}", config.global_batch, sharers),
-                    config.grid.z == 1 ? "a multiple of the data ranks" : "a multiple of z · data: both cut the batch",
+                    grid.z == 1 ? "a multiple of the data ranks"
+                    : grid.context == 1
+                        ? "a multiple of z · data: both cut the batch"
+                        : "a multiple of z · data / context: both cut the batch, and context cuts sequences",
                     fmt::format("--global-batch {}", nearest_multiples(config.global_batch, ranks)));
   }
   const std::int64_t share = config.global_batch / ranks;
@@ -100,20 +105,39 @@ void resolve_sequence(RunConfig& config) {
             fmt::format("seq-len = {} is longer than the model's context of {}", config.seq_len, context),
             fmt::format("at most {}", context),
             fmt::format("--seq-len {}, or --model.context {}", context, config.seq_len));
+  const std::int64_t sharers = config.grid.context;
+  refuse_if(config.seq_len % sharers != 0,
+            fmt::format("context = {} of the grid with seq-len = {}", sharers, config.seq_len),
+            "sequences that it divides", fmt::format("--seq-len {}", nearest_multiples(config.seq_len, sharers)));
 }
 
 /// With sequence parallelism a rank has whole rows: of the residual stream over y, of the MLP's activation over x.
 void check_sequence_parallel(const RunConfig& config) {
   if (!config.sequence_parallel) return;
-  const std::int64_t rows = config.micro_batch * config.seq_len;
+  const std::int64_t context = config.grid.context, rows = config.micro_batch * config.seq_len / context;
   for (const graph::Axis axis : {graph::Axis::y, graph::Axis::x}) {
     const std::int64_t ranks = config.grid.on(axis);
-    refuse_if(rows % ranks != 0,
-              fmt::format("sequence-parallel with {} rows a micro-batch ({} × seq-len {}) on {}={}", rows,
-                          config.micro_batch, config.seq_len, graph::to_string(axis), ranks),
-              fmt::format("rows that {} divides", graph::to_string(axis)),
-              fmt::format("--seq-len {}, or --sequence-parallel=false", nearest_multiples(config.seq_len, ranks)));
+    refuse_if(
+        rows % ranks != 0,
+        fmt::format("sequence-parallel with {} rows a micro-batch ({} × seq-len {}{}) on {}={}", rows,
+                    config.micro_batch, config.seq_len, context == 1 ? "" : fmt::format(" / context {}", context),
+                    graph::to_string(axis), ranks),
+        fmt::format("rows that {} divides", graph::to_string(axis)),
+        fmt::format("--seq-len {}, or --sequence-parallel=false", nearest_multiples(config.seq_len, ranks * context)));
   }
+}
+
+void check_loss_parts(const RunConfig& config) {
+  if (config.loss_parts == 1) return;
+  const std::string found = fmt::format("loss-parts = {}", config.loss_parts);
+  const std::int64_t rows = config.micro_batch * config.seq_len / config.grid.context;
+  refuse_if(rows % config.loss_parts != 0, fmt::format("{} of {} rows a micro-batch", found, rows),
+            "parts of equally many rows", fmt::format("--loss-parts {}", nearest_divisor(rows, config.loss_parts)));
+  refuse_if(config.grid.pipe > 1, fmt::format("{} with pipe = {}", found, config.grid.pipe),
+            "one stage: schedules of stages take the loss as a part of the forward pass",
+            "leave pipe or loss-parts out");
+  refuse_if(config.sequence_parallel && config.grid.y > 1, found + " with sequence-parallel over y",
+            "ranks of y that have the same rows", "leave one of the two out");
 }
 
 void resolve_pipeline(RunConfig& config) {
@@ -187,6 +211,15 @@ void check_layers(const RunConfig& config) {
   }
 }
 
+void check_routing(const RunConfig& config) {
+  const bool records = !config.record_routing.empty(), replays = !config.replay_routing.empty();
+  refuse_if(records && replays, "record-routing and replay-routing",
+            "one of both: replayed choices are recorded already", "leave one out");
+  refuse_if((records || replays) && config.model.experts == 0,
+            fmt::format("{} of a model without experts", records ? "record-routing" : "replay-routing"),
+            "a model whose tokens choose experts", "leave it out");
+}
+
 void check_settings(const RunConfig& config) {
   refuse_if(config.dtype != DType::f32 && config.dtype != DType::bf16,
             fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "--dtype fp32");
@@ -227,7 +260,7 @@ void check_device(const RunConfig& config) {
   const std::string communicator = communicator_text(config);
   if (config.device == DeviceKind::cpu) {
     return refuse_if(kind == CommunicatorKind::nccl || kind == CommunicatorKind::staged,
-                     communicator + " with device cpu", "auto, local or mpi: it moves what lies on GPUs",
+                     communicator + " with device cpu", "auto, local, mpi or tcp: it moves what lies on GPUs",
                      "--communicator auto, or --device cuda");
   }
   refuse_if(config.pack_weights == WeightPacking::on || plan::packs_weights(config.rewrites),
@@ -239,31 +272,36 @@ void check_device(const RunConfig& config) {
             "--device cpu, or a model of narrower heads");
   refuse_if(config.model.experts > 0, "a model with experts with device cuda",
             "device cpu: GPUs have no kernels of experts", "--device cpu, or a model without experts");
+  refuse_if(config.grid.context > 1, fmt::format("context = {} with device cuda", config.grid.context),
+            "device cpu: GPUs have no all-to-all", "--device cpu, or leave context out");
   refuse_if(config.check_nan, "check-nan with device cuda", "device cpu",
             "--device cpu: the same step, checked task by task");
-  refuse_if(kind == CommunicatorKind::mpi, communicator + " with device cuda",
-            "auto, local, nccl, or staged, which is MPI for GPUs", "--communicator staged");
+  refuse_if(kind == CommunicatorKind::mpi || kind == CommunicatorKind::tcp, communicator + " with device cuda",
+            "auto, local, nccl, or staged, which moves what lies on GPUs by MPI or TCP", "--communicator staged");
   refuse_if(kind == CommunicatorKind::staged && config.cuda_graph, communicator + " with cuda-graph",
             "a communicator that graphs can hold: local or nccl", "leave --cuda-graph out");
 }
 
-void check_communicator(const RunConfig& config, bool launched_by_mpi) {
+void check_communicator(const RunConfig& config, Launched launched) {
   constexpr std::int64_t kMostStagedThreads = 3;  // with up to eleven streams each (device/transport.h)
   check_device(config);
   const CommunicatorKind kind = config.communicator;
   const std::string found = communicator_text(config);
-  refuse_if(kind == CommunicatorKind::local && launched_by_mpi && config.ranks > 1,
-            fmt::format("{} under mpirun with {} processes", found, config.ranks),
-            "ranks that are threads of one process",
-            fmt::format("--communicator auto, or --ranks {} without mpirun", config.ranks));
-  refuse_if(kind == CommunicatorKind::mpi && !launched_by_mpi, found + " without mpirun", "a process for each rank",
-            fmt::format("mpirun -np {} weft …, or --communicator auto", config.ranks));
-  refuse_if(kind == CommunicatorKind::staged && config.grid.pipe > 1 && !launched_by_mpi &&
-                config.grid.ranks() > kMostStagedThreads,
-            fmt::format("communicator = staged with pipeline stages on {} threads", config.grid.ranks()),
-            fmt::format("at most {} in one process, whose streams that wait for the host share 32 queues",
-                        kMostStagedThreads),
-            "--communicator local, or mpirun with a process for each rank");
+  const bool threads = launched == Launched::as_threads;
+  refuse_if(kind == CommunicatorKind::local && !threads && config.ranks > 1,
+            fmt::format("{} with {} processes", found, config.ranks), "ranks that are threads of one process",
+            fmt::format("--communicator auto, or --ranks {} without mpirun or another launcher", config.ranks));
+  refuse_if(kind == CommunicatorKind::mpi && launched != Launched::by_mpi, found + " without mpirun",
+            "a process for each rank", fmt::format("mpirun -np {} weft …, or --communicator auto", config.ranks));
+  refuse_if(kind == CommunicatorKind::tcp && launched != Launched::over_tcp, found + " without torchrun or srun",
+            "a process for each rank, which RANK and WORLD_SIZE tell its place",
+            fmt::format("torchrun --no-python --nproc-per-node {} weft …, or --communicator auto", config.ranks));
+  refuse_if(
+      kind == CommunicatorKind::staged && config.grid.pipe > 1 && threads && config.grid.ranks() > kMostStagedThreads,
+      fmt::format("communicator = staged with pipeline stages on {} threads", config.grid.ranks()),
+      fmt::format("at most {} in one process, whose streams that wait for the host share 32 queues",
+                  kMostStagedThreads),
+      "--communicator local, or mpirun with a process for each rank");
 }
 
 bool reads_documents(const RunConfig& config) {
@@ -299,9 +337,11 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   resolve_batch(config);
   resolve_sequence(config);
   check_sequence_parallel(config);
+  check_loss_parts(config);
   resolve_pipeline(config);
   check_products(config);
   check_settings(config);
+  check_routing(config);
   check_device(config);
   check_layers(config);
   if (config.threads == 0) {

@@ -61,7 +61,11 @@ void add_grid(std::vector<ConfigKey>& all) {
                    "cut what lies between matrix products (residual stream, norms, dropout, inputs of blocks) by rows "
                    "over y, and the MLP's activation over x: reduce-scatters and all-gathers in place of all-reduces, "
                    "for less memory",
-                   &RunConfig::sequence_parallel)});
+                   &RunConfig::sequence_parallel),
+       number_key("loss-parts",
+                  "parts of a micro-batch's rows for which logits and loss are computed one after the other, for less "
+                  "memory",
+                  &RunConfig::loss_parts, 1, 65536)});
 }
 
 void add_device(std::vector<ConfigKey>& all) {
@@ -73,13 +77,14 @@ void add_device(std::vector<ConfigKey>& all) {
        words_key<CommunicatorKind>(
            "communicator",
            "how ranks communicate. local: threads of one process, with device cuda on its first GPU; mpi: processes, "
-           "on CPUs; nccl: a GPU for each rank; staged: GPUs through the host's memory; auto: the one that fits, nccl "
-           "where there are as many GPUs as ranks",
+           "on CPUs; tcp: the same without MPI; nccl: a GPU for each rank; staged: GPUs through the host's memory; "
+           "auto: the one that fits, nccl where there are as many GPUs as ranks",
            {{"auto", CommunicatorKind::automatic},
             {"local", CommunicatorKind::local},
             {"nccl", CommunicatorKind::nccl},
             {"staged", CommunicatorKind::staged},
-            {"mpi", CommunicatorKind::mpi}},
+            {"mpi", CommunicatorKind::mpi},
+            {"tcp", CommunicatorKind::tcp}},
            &RunConfig::communicator),
        boolean_key("cuda-graph", "with device cuda: replay each step that isn't traced as one CUDA graph",
                    &RunConfig::cuda_graph),
@@ -151,8 +156,18 @@ void add_products(std::vector<ConfigKey>& all) {
                    0, 1e9),
        seconds_key(
            "peer-timeout",
-           "with communicator nccl: seconds that a rank waits for the others at a start and at a first collective",
+           "seconds that a process waits for the others at a start, and with nccl at a first collective; without MPI a "
+           "machine that is silent for so long is lost",
            &RunConfig::peer_timeout, 1, 1e9),
+       words_key<Network>(
+           "network",
+           "where processes meet that torchrun, Slurm or a shell starts. loopback: on this machine alone; any: also at "
+           "addresses that other machines reach, which may then try to connect",
+           {{"loopback", Network::loopback}, {"any", Network::any}}, &RunConfig::network),
+       text_key("token-file",
+                "a file of at least 16 characters that nobody else may read, the same for all such processes: others "
+                "that connect are turned away; empty: ~/.weft-token, made by the first run",
+                &RunConfig::token_file),
        boolean_key("check-nan",
                    "name the first task that writes a NaN or an infinity; every result is read once more, which takes "
                    "a few % of a step",
@@ -284,6 +299,12 @@ void add_records(std::vector<ConfigKey>& all) {
                   1000),
        boolean_key("metrics-csv", "write metrics.csv beside metrics.jsonl", &RunConfig::metrics_csv),
        boolean_key("tensorboard", "write event files for TensorBoard into the run folder", &RunConfig::tensorboard),
+       text_key("record-routing", "of a model with experts: write the experts that each token takes to this file",
+                &RunConfig::record_routing),
+       text_key("replay-routing",
+                "let tokens take the experts of this file, which a run of the same data and batch recorded, on "
+                "whatever grid",
+                &RunConfig::replay_routing),
        text_key("resume", "the run or checkpoint folder to go on from; auto: run-dir's newest checkpoint, if any",
                 &RunConfig::resume)});
   add(all, KeyGroup::model,

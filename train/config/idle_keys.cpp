@@ -45,7 +45,6 @@ constexpr Idle kIdle[] = {
     {"cuda-graph", on_cpu, "with device cpu", "--device cuda"},
     {"attention-workspace", on_cpu, "with device cpu", "--device cuda"},
     {"trace-every", on_cpu, "with device cpu", "--device cuda"},
-    {"peer-timeout", on_cpu, "with device cpu, where no communicator is nccl", "--device cuda"},
     {"min-lr", [](const RunConfig& c) { return c.schedule == Schedule::constant; }, "with schedule constant",
      "another --schedule"},
     {"save-every", [](const RunConfig& c) { return !c.save; }, "without checkpoints", "no --no-save"},

@@ -18,7 +18,7 @@ namespace weft::train {
 
 namespace {
 
-constexpr std::string_view kAuto = "auto";
+constexpr std::string_view kAuto = "auto", kContext = "context", kExpert = "expert";
 
 constexpr std::array kSizedAxes = {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data,
                                    graph::Axis::pipe};
@@ -32,15 +32,19 @@ std::vector<std::string> names_of(std::span<const graph::Axis> axes) {
 void set_grid(RunConfig& config, std::string_view value, std::string_view where) {
   config.grid_auto = value == kAuto;
   if (config.grid_auto) return;  // the axes that were there say how many ranks, where nothing else does
-  const MemberForm form{names_of(kSizedAxes), "axis", "an axis and its size",
-                        "axes of x, y, z, pipe and data with their sizes, as in \"data=2\" or \"x=2,data=4\"",
+  std::vector<std::string> names = names_of(kSizedAxes);
+  names.insert(names.end(), {std::string(kContext), std::string(kExpert)});
+  const MemberForm form{names, "axis", "an axis and its size",
+                        "axes of x, y, z, pipe and data with their sizes, as in \"data=2\" or \"x=2,data=4\", and "
+                        "context and expert, which divide z",
                         "data=2"};
   graph::Grid grid;
   grid.order = config.grid.order;
   for (const Member& member : members_of(value, where, form)) {
     const auto axis =
         std::ranges::find(kSizedAxes, member.name, [](graph::Axis each) { return graph::to_string(each); });
-    grid.on(*axis) = parse_number<std::int64_t>(member.value, fmt::format("{}: {}", where, member.name), 1, 65536);
+    std::int64_t& size = member.name == kContext ? grid.context : member.name == kExpert ? grid.expert : grid.on(*axis);
+    size = parse_number<std::int64_t>(member.value, fmt::format("{}: {}", where, member.name), 1, 65536);
   }
   config.grid = grid;
 }
@@ -192,10 +196,10 @@ ConfigKey grid_key() {
       ValueKind::text,
       "text",
       "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut matrices, pipe cuts layers, z and data cut the "
-      "batch. An axis that is left out is 1; data takes the ranks that the others leave. auto, for `weft train` alone: "
-      "the fastest grid "
-      "that `weft search` finds, with axis-order, micro-batch, recompute, reshard-after-forward and zero-1 as far as "
-      "they aren't set",
+      "batch; context=2 lets two neighbours on z share their sequences, each with half of the rows, and expert=2 lets "
+      "two of them share out the experts of each layer. An axis that is left out is 1; data takes the ranks that the "
+      "others leave. auto, for `weft train` alone: the fastest grid that `weft search` finds, with axis-order, "
+      "micro-batch, recompute, reshard-after-forward and zero-1 as far as they aren't set",
       set_grid,
       [](const RunConfig& config) { return config.grid_auto ? std::string(kAuto) : graph::to_string(config.grid); }};
 }

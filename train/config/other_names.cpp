@@ -95,7 +95,9 @@ constexpr std::array kOtherNames = {
                "tp pp dp fsdp tensor-parallel tensor-parallel-size tensor-parallel-degree "
                "tensor-model-parallel-size pipeline-parallel pipeline-parallel-degree pipeline-parallel-size "
                "pipeline-model-parallel-size data-parallel data-parallel-size data-parallel-shard-degree "
-               "data-parallel-replicate-degree fully-sharded-data-parallel"},
+               "data-parallel-replicate-degree fully-sharded-data-parallel cp context-parallel context-parallel-size "
+               "context-parallel-degree cp-size ulysses-sequence-parallel-size ep ep-size expert-parallel "
+               "expert-parallel-size expert-parallel-degree expert-model-parallel-size"},
     OtherNames{"pipe-chunks",
                "num-layers-per-virtual-pipeline-stage virtual-stages "
                "num-virtual-stages-per-pipeline-rank"},
@@ -115,6 +117,8 @@ constexpr std::array kOtherNames = {
     OtherNames{"keep-best", "load-best-model-at-end save-best save-top-k"},
     OtherNames{"log-every", "log-interval log-freq log-steps logging-steps log-every-n-steps print-freq print-every"},
     OtherNames{"tensorboard", "report-to tensorboard-dir enable-tensorboard wandb wandb-log use-wandb"},
+    OtherNames{"record-routing", "routing-replay router-replay r3 moe-enable-routing-replay record-file"},
+    OtherNames{"replay-routing", "routing-replay router-replay r3 moe-enable-routing-replay replay-file"},
     OtherNames{"vocab", "vocab-size n-vocab"},
     OtherNames{"max-tokens", "max-new-tokens num-tokens n-tokens tokens length max-length"},
     OtherNames{"temperature", "temp"},

@@ -30,6 +30,16 @@ std::uint64_t word(std::uint64_t seed, std::uint32_t epoch, std::uint32_t site, 
   return (std::uint64_t{block[0]} << 32) | block[1];
 }
 
+/// The tokens of a sequence that the share's part has.
+struct PartOfSequence {
+  std::size_t begin, length;
+};
+
+PartOfSequence own_part(const BatchShare& share, std::size_t seq_len) {
+  const std::size_t length = seq_len / static_cast<std::size_t>(share.parts);
+  return {static_cast<std::size_t>(share.part) * length, length};
+}
+
 std::uint64_t learnt_targets(const TokenStream& stream, const TokenWindow& window) {
   return stream.learnt(window.begin + 1, std::min(window.begin + window.tokens + 1, stream.size()));
 }
@@ -103,11 +113,12 @@ BatchLoader::BatchLoader(const TokenStream& stream, const BatchPlan& plan, const
       share_(share),
       mask_(mask),
       window_(static_cast<std::size_t>(plan.seq_len()) + 1),
-      other_targets_(static_cast<std::size_t>(plan.seq_len())),
-      other_starts_(stream.has_documents() ? other_targets_.size() : 0) {
+      whole_targets_(static_cast<std::size_t>(plan.seq_len())),
+      other_starts_(stream.has_documents() ? whole_targets_.size() : 0) {
   const auto size = static_cast<std::size_t>(share.sequences() * plan.seq_len());
-  for (auto& slot : tokens_) slot.resize(size);
-  for (auto& slot : targets_) slot.resize(size);
+  const std::size_t own = static_cast<std::size_t>(share.sequences()) * own_part(share, whole_targets_.size()).length;
+  for (auto& slot : tokens_) slot.resize(own);
+  for (auto& slot : targets_) slot.resize(own);
   for (auto& slot : document_starts_) slot.resize(stream.has_documents() ? size : 0);
   if (first_sequence) {
     sequence_of_step_0_ = *first_sequence - static_cast<std::uint64_t>(first_step * share.sequences() * share.ranks);
@@ -163,6 +174,7 @@ std::int64_t BatchLoader::read(std::uint64_t sequence, std::span<std::int32_t> t
 void BatchLoader::fill(std::int64_t step) {
   const auto slot = static_cast<std::size_t>(step % 2);
   const auto length = static_cast<std::size_t>(plan_.seq_len());
+  const PartOfSequence part = own_part(share_, length);
   const auto own = static_cast<std::uint64_t>(share_.sequences());
   const std::uint64_t all = own * static_cast<std::uint64_t>(share_.ranks);
   const std::uint64_t first = sequence_of_step_0_ + static_cast<std::uint64_t>(step) * all;
@@ -173,16 +185,18 @@ void BatchLoader::fill(std::int64_t step) {
       counted_[slot] += counted_by_others(first + i);
       continue;
     }
-    const std::size_t at = (i - begin) * length;
     const std::span starts(document_starts_[slot]);
-    counted_[slot] += read(first + i, std::span(targets_[slot]).subspan(at, length),
-                           starts.empty() ? starts : starts.subspan(at, length));
-    std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(at));
+    counted_[slot] +=
+        read(first + i, whole_targets_, starts.empty() ? starts : starts.subspan((i - begin) * length, length));
+    const auto from = static_cast<std::ptrdiff_t>(part.begin);
+    const auto to = static_cast<std::ptrdiff_t>((i - begin) * part.length);
+    std::copy_n(window_.begin() + from, part.length, tokens_[slot].begin() + to);
+    std::copy_n(whole_targets_.begin() + from, part.length, targets_[slot].begin() + to);
   }
 }
 
 std::int64_t BatchLoader::counted_by_others(std::uint64_t sequence) {
-  if (mask_) return read(sequence, other_targets_, other_starts_);
+  if (mask_) return read(sequence, whole_targets_, other_starts_);
   return static_cast<std::int64_t>(learnt_targets(stream_, plan_.window(sequence)));
 }
 
@@ -241,14 +255,16 @@ void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::
   std::fill(targets.begin(), targets.end(), -1);
   std::ranges::fill(document_starts, 0);
   const std::uint64_t first = static_cast<std::uint64_t>(index * share_.ranks + share_.rank) * batch;
+  const PartOfSequence part = own_part(share_, seq_len_);
   for (std::uint64_t i = 0; i < batch; ++i) {
     const TokenWindow found = window(first + i);
-    const std::uint64_t at = i * seq_len_;
-    stream_.copy(found.begin, found.tokens, tokens.data() + at);
-    stream_.copy(found.begin + 1, found.tokens, targets.data() + at);
-    stream_.drop_ignored(found.begin + 1, targets.subspan(at, found.tokens));
+    const std::uint64_t at = i * part.length, from = found.begin + std::min<std::uint64_t>(part.begin, found.tokens);
+    const std::uint64_t count = std::min<std::uint64_t>(part.length, found.begin + found.tokens - from);
+    stream_.copy(from, count, tokens.data() + at);
+    stream_.copy(from + 1, count, targets.data() + at);
+    stream_.drop_ignored(from + 1, targets.subspan(at, count));
     if (found.tokens == 0 || document_starts.empty()) continue;
-    stream_.document_starts(found.begin, document_starts.subspan(at, seq_len_));
+    stream_.document_starts(found.begin, document_starts.subspan(i * seq_len_, seq_len_));
   }
 }
 

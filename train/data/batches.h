@@ -71,19 +71,21 @@ class BatchPlan {
 
 /// A rank's part of each step: rank d of `ranks` runs A micro-batches of B sequences, global sequences
 /// [d·A·B, (d+1)·A·B) of the step's ranks·A·B.
+/// Of each of them, it has the tokens [part·T/parts, (part+1)·T/parts).
 struct BatchShare {
   std::int64_t rank = 0, ranks = 1;
   std::int64_t micro_batches = 1;  // A
   std::int64_t micro_batch = 1;    // B
+  std::int64_t part = 0, parts = 1;
 
   std::int64_t sequences() const { return micro_batches * micro_batch; }
 };
 
-/// Tokens of one step and rank, [A, B·T], and the token after each, or −1 where it isn't learnt or is dropped from the
-/// loss.
+/// Tokens of one step and rank, [A, B·T/parts], and the token after each, or −1 where it isn't learnt or is dropped
+/// from the loss.
 struct Batch {
   std::span<const std::int32_t> tokens, targets;
-  std::span<const std::int32_t> document_starts;  // as TokenStream::document_starts(); empty if they are unknown
+  std::span<const std::int32_t> document_starts;  // of all B·T tokens, as TokenStream::document_starts(); or empty
   std::int64_t counted = 0;                       // other targets, of all ranks, by which the step's loss is divided
 };
 
@@ -124,7 +126,7 @@ class BatchLoader {
   std::array<std::vector<std::int32_t>, 2> tokens_, targets_, document_starts_;
   std::array<std::int64_t, 2> counted_ = {};
   std::vector<std::int32_t> window_;                        // seq_len + 1 tokens, the thread's own
-  std::vector<std::int32_t> other_targets_, other_starts_;  // of a sequence of another rank
+  std::vector<std::int32_t> whole_targets_, other_starts_;  // of one sequence; of one of another rank
   std::int64_t next_step_ = 0;
   std::atomic<std::int64_t> filled_{0};  // steps below are in their slots
   std::atomic<std::int64_t> wanted_{0};  // steps below may be filled; the largest ends the thread
@@ -148,10 +150,14 @@ class EvalBatches {
   /// Micro-batches of each rank.
   std::int64_t size() const { return micro_batches_; }
   /// Tokens, and targets, of one micro-batch.
-  std::size_t ids_per_batch() const { return static_cast<std::size_t>(share_.micro_batch) * seq_len_; }
+  std::size_t ids_per_batch() const {
+    return static_cast<std::size_t>(share_.micro_batch) * seq_len_ / static_cast<std::size_t>(share_.parts);
+  }
   /// Number of targets over all ranks, with those that aren't learnt.
   std::uint64_t targets() const { return targets_; }
-  /// Writes micro-batch `index` of this rank: B·T tokens and targets, and, if the stream knows its documents and the
+  /// Document starts of one micro-batch, which are those of whole sequences.
+  std::size_t starts_per_batch() const { return static_cast<std::size_t>(share_.micro_batch) * seq_len_; }
+  /// Writes micro-batch `index` of this rank: its tokens and targets, and, if the stream knows its documents and the
   /// span isn't empty, the start of each token's document in its window.
   void fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets,
             std::span<std::int32_t> document_starts = {}) const;

@@ -82,6 +82,8 @@ graph::Operation operation_of(const TimedCollective& collective, std::int64_t ra
       return graph::ReduceScatter{kChannel, ranks, part};
     case CollectiveKind::all_gather:
       return graph::AllGather{kChannel, ranks, part};
+    case CollectiveKind::all_to_all:  // machine files have neither
+    case CollectiveKind::exchange_rows:
     case CollectiveKind::broadcast:
       break;
   }
@@ -101,10 +103,10 @@ class GpuTimer final : public MachineTimer {
     execute::expect_cuda_device();
     const Surroundings found = surroundings_of(world);
     if (found.own_device_each()) return;
-    throw UserError(
-        fmt::format("{} ranks and {} GPU{}", found.ranks, found.devices, found.devices == 1 ? "" : "s"),
-        "a GPU for each rank, since a machine file describes one for each",
-        found.mpi ? "mpirun with as many processes a node as it has GPUs" : fmt::format("--ranks {}", found.devices));
+    throw UserError(fmt::format("{} ranks and {} GPU{}", found.ranks, found.devices, found.devices == 1 ? "" : "s"),
+                    "a GPU for each rank, since a machine file describes one for each",
+                    found.launched != Launched::as_threads ? "mpirun with as many processes a node as it has GPUs"
+                                                           : fmt::format("--ranks {}", found.devices));
   }
 
   void describe(cost::Machine& machine) override {

@@ -92,15 +92,27 @@ struct KindTimes {
   double heaviest_ns = 0;  // of all tasks with this signature
 };
 
+/// An exchange of rows has no table yet.
 comm::CollectiveCall call_of(const graph::SignedCollective& collective) {
   using comm::CollectiveKind;
   const auto call = [&](CollectiveKind kind, std::int64_t count, std::int64_t root = 0) {
     return comm::CollectiveCall{kind, collective.dtype, count, root, nullptr, nullptr, nullptr};
   };
+  const auto exchange = [&](const graph::AllToAll& o) {
+    comm::CollectiveCall made = call(CollectiveKind::all_to_all, o.count);
+    made.parts = o.parts;
+    return made;
+  };
+  const auto exchange_rows = [&](const graph::ExchangeRows& o) {
+    comm::CollectiveCall made = call(CollectiveKind::exchange_rows, o.count);
+    made.table = {nullptr, o.experts, o.rows, o.most};
+    return made;
+  };
   return std::visit(
       Overloaded{[&](const graph::AllReduce& o) { return call(CollectiveKind::all_reduce, o.count); },
                  [&](const graph::ReduceScatter& o) { return call(CollectiveKind::reduce_scatter, o.count); },
-                 [&](const graph::AllGather& o) { return call(CollectiveKind::all_gather, o.count); },
+                 [&](const graph::AllGather& o) { return call(CollectiveKind::all_gather, o.count); }, exchange,
+                 exchange_rows,
                  [&](const graph::Broadcast& o) { return call(CollectiveKind::broadcast, o.count, o.root); },
                  [&](const graph::Send& o) { return call(CollectiveKind::broadcast, o.count); },
                  [&](const graph::Receive& o) { return call(CollectiveKind::broadcast, o.count); },
@@ -209,6 +221,11 @@ class CollectiveBench {
     call.out = out_.data();
     call.workspace = workspace_.data();
     call.root = site.root;
+    std::vector<std::int32_t> table;
+    if (call.table.experts > 0) {
+      table = comm::even_row_table(site.group->size(), call.table.experts, call.table.rows);
+      call.table.offsets = table.data();
+    }
     return execute::probe_collective(world_, site.group, call, computation, rounds);
   }
 

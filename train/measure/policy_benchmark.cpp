@@ -77,8 +77,19 @@ void BenchmarkRank::begin(const execute::State& state) {
   // Ranks that differ only in x and y read the same tokens.
   std::mt19937_64 draw(config.seed + static_cast<std::uint64_t>(graph::batch_rank(config.grid, at_)));
   const auto token = [&] { return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(config.model.vocab)); };
+  // Of a step that replays its choices of experts: about as many tokens for each of them.
+  const std::int64_t choices = config.model.experts_per_token, others = config.model.experts - choices + 1;
+  for (const std::int64_t layer : config.model.expert_layers()) {
+    const std::string name = ops::names::of_router(layer, ops::names::kChosen);
+    if (config.replay_routing.empty() || !state.contains(name)) continue;
+    std::int64_t number = 0;
+    for (std::int32_t& expert : state.get<std::int32_t>(name)) {
+      expert = static_cast<std::int32_t>(number / choices % others + number % choices);
+      ++number;
+    }
+  }
   const auto draw_ids = [&](const char* name) {
-    const std::int64_t count = accumulation(config) * config.micro_batch * config.seq_len;
+    const std::int64_t count = accumulation(config) * config.micro_batch * config.seq_len / config.grid.context;
     std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
     std::ranges::generate(ids, token);
     write_ids(state, name, ids);

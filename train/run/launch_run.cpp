@@ -21,6 +21,7 @@
 #include "train/config/config_table.h"
 #include "train/run/run_files.h"
 #include "train/run/run_inputs.h"
+#include "train/run/run_token.h"
 
 namespace weft::train {
 namespace {
@@ -94,7 +95,8 @@ int visit_executable(dl_phdr_info* object, std::size_t, void* result) {
 int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const ResolvedRun&)>& body,
                  const AdjustConfig& adjust, const ChooseGrid& choose) {
   const bool chooses = config.grid_auto && choose;
-  if (!comm::launched_by_mpi()) {
+  const bool by_mpi = !config.launch && comm::launched_by_mpi();
+  if (!config.launch && !by_mpi) {
     if (chooses) {
       const std::int64_t ranks = config.ranks > 0 ? config.ranks : config.grid.ranks();
       apply_settings(config, choose(config, {ranks, ranks}));
@@ -102,11 +104,11 @@ int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const R
     if (adjust) adjust(config, std::max(config.ranks, config.grid.ranks()));
     const ResolvedRun run = resolve(std::move(config), 0);
     check_thread_ranks(run.config.grid.ranks());
-    check_communicator(run.config, /*launched_by_mpi=*/false);
+    check_communicator(run.config, Launched::as_threads);
     return comm::run_ranks(static_cast<int>(run.config.grid.ranks()),
                            [&](comm::World& world) { return body(world, run); });
   }
-  return comm::run_mpi([&](comm::World& world) {
+  const auto on_rank = [&](comm::World& world) {
     expect_same_build(world);
     expect_same_kernels(world, cpu::kernel_level());
     agree_on_resumed(world, config);
@@ -116,12 +118,19 @@ int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const R
     comm::act_together(world, [&] {  // a file or folder of the configuration may be missing on one machine
       if (adjust) adjust(config, world.size());
       run = resolve(std::move(config), world.size());
-      check_communicator(run.config, /*launched_by_mpi=*/true);
+      check_communicator(run.config, by_mpi ? Launched::by_mpi : Launched::over_tcp);
     });
     expect_same_model(world, run.config);
     run.config.run_dir = comm::text_of_rank_0(world, run.config.run_dir);
     return body(world, run);
-  });
+  };
+  if (by_mpi) return comm::run_mpi(on_rank);
+  return comm::run_tcp(comm::TcpLaunch(*config.launch), tcp_settings(config), on_rank);
+}
+
+comm::TcpSettings tcp_settings(const RunConfig& config) {
+  const std::string own = config.launch ? config.launch->token_file : "";
+  return {read_token(config.token_file, own), config.network == Network::any, config.peer_timeout};
 }
 
 std::string build_id() {
@@ -152,7 +161,7 @@ void expect_same_config(comm::World& world, const RunConfig& config) {
   load_named_model(named);
   std::vector<comm::Fact> facts;
   for (const ConfigKey& entry : config_keys()) {
-    if (entry.name == "run-dir" || entry.name == "threads") continue;
+    if (entry.name == "run-dir" || entry.name == "threads" || entry.name == "token-file") continue;
     facts.push_back({entry.name, entry.get(named)});
   }
   comm::expect_same(

@@ -1,4 +1,4 @@
-// Starts a run's ranks, as threads of this process or as the processes that mpirun started, on one configuration and
+// Starts a run's ranks, as threads of this process or as processes that a launcher started, on one configuration and
 // one build. Ranks that were started separately compare before anything else, so that a difference is reported instead
 // of causing a hang or wrong results.
 #pragma once
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/tcp.h"
 #include "train/config/config.h"
 #include "train/config/resolved_run.h"
 
@@ -25,12 +26,18 @@ struct RankCount {
 /// Settings for a configuration whose grid is to be chosen (RunConfig::grid_auto), the grid among them.
 using ChooseGrid = std::function<std::vector<Setting>(const RunConfig&, const RankCount&)>;
 
-/// Resolves `config`, once per process, runs `body` on each rank and returns the exit code (see run_ranks). MPI ranks
-/// must have equal configurations (see expect_same_config()) and use rank 0's run folder, whose default name has the
-/// time of the start. `choose` is called once a run, by rank 0, whose choice all ranks take; without it such a grid is
-/// refused. If resolving throws UserError, it is rethrown for ranks that are threads, and reported once for MPI ranks.
+/// Resolves `config`, once per process, runs `body` on each rank and returns the exit code (see run_ranks). Ranks are
+/// processes that meet over TCP if the configuration says so (RunConfig::launch), or those of mpirun if it started this
+/// process, else threads. Processes must have equal configurations (see expect_same_config()) and use rank 0's run
+/// folder, whose default name has the time of the start. `choose` is called once a run, by rank 0, whose choice all
+/// ranks take; without it such a grid is refused. If resolving throws UserError, it is rethrown for ranks that are
+/// threads, and reported once for processes.
 int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const ResolvedRun&)>& body,
                  const AdjustConfig& adjust = {}, const ChooseGrid& choose = {});
+
+/// The settings of processes that meet over TCP. Reads the file of their token, and makes the user's own if it is
+/// missing. Throws UserError.
+comm::TcpSettings tcp_settings(const RunConfig& config);
 
 /// The build id of the running executable in hexadecimal, which is equal exactly for equal builds; "" if it has none.
 std::string build_id();
@@ -44,7 +51,8 @@ void expect_same_build(comm::World& world);
 void expect_same_kernels(comm::World& world, std::string_view level);
 
 /// The same for configurations, not yet resolved: names the first key that differs. `run-dir` may differ, as rank 0's
-/// is taken, and `threads`, as it changes no result. Ranks of one build only. Collective over the world.
+/// is taken, `threads`, as it changes no result, and `token-file`, whose content ranks have compared. Ranks of one
+/// build only. Collective over the world.
 void expect_same_config(comm::World& world, const RunConfig& config);
 
 /// The same for the model of resolved configurations, whose sizes may come from each rank's own copy of a folder.

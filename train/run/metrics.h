@@ -52,16 +52,19 @@ std::string csv_line(const StepMetrics& metrics);
 
 enum class MetricsForm : std::uint8_t { json_lines, csv };
 
-/// The file of a run, flushed line by line, so that it can be watched and survives a kill.
+/// A file of a run with lines about its steps, flushed line by line, so that it can be watched and survives a kill.
 class MetricsFile {
  public:
   /// Opens `path` for a run that begins with `first_step`: lines of that step and later ones, from a run that went
   /// further than the checkpoint it continues from, are dropped, as is a line cut off by a kill; so each step has one
-  /// line. Throws RuntimeFault if the file can't be written, UserError on a CSV file with other columns.
+  /// line. JSON lines name their step in the member "step". Throws RuntimeFault if the file can't be written, UserError
+  /// on a CSV file with other columns.
   MetricsFile(const std::filesystem::path& path, std::int64_t first_step, MetricsForm form = MetricsForm::json_lines);
 
   /// Throws RuntimeFault if the disk does.
   void write(const StepMetrics& metrics);
+  /// A line of another form, with its newline.
+  void write(const std::string& line) { file_.append(line); }
 
  private:
   MetricsForm form_;

@@ -17,7 +17,7 @@ struct RunDevice {
 
 struct RunDevices {
   std::vector<RunDevice> devices = {};  // by their first rank; none: the run is on CPUs
-  std::string communicator = {};        // "local", "mpi", "staged", "nccl"
+  std::string communicator = {};        // "local", "mpi", "tcp", "staged", "nccl"
   int idle = 0;                         // further GPUs of this machine, where ranks of one process share one
 };
 

@@ -30,9 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile,   kMetricsTable,
-                                  kLogFile,       kGraphTextFile, kGraphFile,
-                                  kTraceFile,     kTimelineFile,  execute::kGemmTuningFile};
+constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile, kMetricsTable, kExpertsFile,  kLogFile,
+                                  kGraphTextFile, kGraphFile,   kTraceFile,    kTimelineFile, execute::kGemmTuningFile};
 
 constexpr std::string_view kRankLog = "log.rank", kRankLogEnd = ".txt";
 constexpr std::string_view kStageTrace = "trace.stage", kStageTraceEnd = ".json";

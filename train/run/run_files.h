@@ -18,6 +18,7 @@ namespace weft::train {
 inline constexpr std::string_view kRunConfigFile = "config.toml";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kMetricsTable = "metrics.csv";
+inline constexpr std::string_view kExpertsFile = "experts.jsonl";  // of models with experts
 inline constexpr std::string_view kTensorBoardFolder = "tensorboard";
 inline constexpr std::string_view kLogFile = "log.txt";
 inline constexpr std::string_view kGraphTextFile = "graph.dot";

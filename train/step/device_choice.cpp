@@ -58,15 +58,19 @@ int device_of(const comm::World& world) {
 Surroundings surroundings_of(comm::World& world) {
   const auto all = world.all_gather(execute::device_identity(device_of(world)));
   const std::set<std::uint64_t> devices(all.begin(), all.end());
-  return {world.name() == "mpi", world.size(), static_cast<int>(devices.size())};
+  const Launched launched = !world.of_processes()   ? Launched::as_threads
+                            : world.name() == "tcp" ? Launched::over_tcp
+                                                    : Launched::by_mpi;
+  return {launched, world.size(), static_cast<int>(devices.size())};
 }
 
 CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings) {
-  check_communicator(config, surroundings.mpi);
+  check_communicator(config, surroundings.launched);
+  const bool threads = surroundings.launched == Launched::as_threads;
   CommunicatorKind kind = config.communicator;
   if (kind == CommunicatorKind::automatic) {
     if (surroundings.ranks == 1) return CommunicatorKind::local;
-    const auto sharing = surroundings.mpi ? CommunicatorKind::staged : CommunicatorKind::local;
+    const auto sharing = threads ? CommunicatorKind::local : CommunicatorKind::staged;
     kind = surroundings.own_device_each() ? CommunicatorKind::nccl : sharing;
   }
   if (kind == CommunicatorKind::nccl && !surroundings.own_device_each()) {
@@ -74,8 +78,8 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
     const std::string found = fmt::format("communicator = nccl with {} ranks and {} GPU{}", surroundings.ranks, devices,
                                           devices == 1 ? "" : "s");
     throw UserError(found, "a GPU for each rank: NCCL refuses two on one",
-                    surroundings.mpi ? fmt::format("mpirun -np {}, or --communicator staged", devices)
-                                     : fmt::format("--ranks {}, or --communicator local", devices));
+                    threads ? fmt::format("--ranks {}, or --communicator local", devices)
+                            : fmt::format("{} processes (mpirun -np {}), or --communicator staged", devices, devices));
   }
   if (kind == CommunicatorKind::staged && config.cuda_graph) {
     throw UserError(fmt::format("cuda-graph with {} processes that share GPUs", surroundings.ranks),

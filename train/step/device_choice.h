@@ -13,7 +13,7 @@ namespace weft::train {
 
 /// The facts about a started run on which the choice of a communicator depends.
 struct Surroundings {
-  bool mpi = false;  // each rank is a process
+  Launched launched = Launched::as_threads;
   int ranks = 1;
   int devices = 1;  // GPUs that the ranks would take, each one of its own as far as there are enough
 

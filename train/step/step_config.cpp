@@ -38,11 +38,14 @@ ops::StepConfig step_config(const RunConfig& config) {
   step.reduce_dtype = config.reduce_dtype;
   step.reshard_after_forward = config.reshard_after_forward;
   step.sequence_parallel = config.sequence_parallel;
+  step.loss_parts = config.loss_parts;
   step.zero1 = config.zero1;
   step.gradient_reduction = config.gradient_reduction;
   step.recompute_blocks = config.recompute == Recompute::block;
   step.dropout = config.dropout;
   step.document_mask = config.document_mask;
+  if (!config.record_routing.empty()) step.routing = ops::Routing::recorded;
+  if (!config.replay_routing.empty()) step.routing = ops::Routing::replayed;
   step.beta1 = config.beta1;
   step.beta2 = config.beta2;
   step.eps = config.eps;
@@ -65,6 +68,9 @@ std::string summation_note(const RunConfig& config) {
   if (sums_norms_over_y(config)) {
     causes.emplace_back("gradients of norms are summed over y, which cuts their rows (sequence-parallel)");
   }
+  if (config.loss_parts > 1) {
+    causes.emplace_back("the head's gradient is summed over parts of a micro-batch's rows (loss-parts)");
+  }
   return causes.empty() ? "" : fmt::format("{}, {}", fmt::join(causes, "; "), kDifference);
 }
 
@@ -82,7 +88,8 @@ double least_host_bytes(const RunConfig& config) {
   const auto data_ranks = config.zero1 ? static_cast<double>(config.grid.data) : 1.0;
   if (config.device == DeviceKind::cpu) {
     const std::int64_t columns = config.model.hidden / config.grid.x;
-    const std::int64_t rows = config.micro_batch * config.seq_len / (config.sequence_parallel ? config.grid.y : 1);
+    const std::int64_t cuts = config.grid.context * (config.sequence_parallel ? config.grid.y : 1);
+    const std::int64_t rows = config.micro_batch * config.seq_len / cuts;
     const double block_input = static_cast<double>(rows * columns) * element;
     const double parameter_bytes = data_ranks > 1 ? element + 4.0 + 12.0 / data_ranks : 16.0;
     return state_bytes(config, parameter_bytes) + static_cast<double>(config.model.layers) * block_input;

@@ -8,7 +8,8 @@
 namespace weft::train {
 
 BatchShare share_of(const RunConfig& config, const graph::Coordinates& at) {
-  return {graph::batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
+  return {graph::batch_rank(config.grid, at),   config.grid.batch_ranks(), accumulation(config), config.micro_batch,
+          graph::context_rank(config.grid, at), config.grid.context};
 }
 
 BatchPlan batch_plan(const RunConfig& config, const TokenStream& tokens, BatchPlan::Cut cut) {

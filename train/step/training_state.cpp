@@ -150,8 +150,14 @@ void set_coordinates(const execute::State& state, const graph::Grid& grid, const
   std::copy_n(values.begin(), coordinates.size(), coordinates.begin());
 }
 
+void set_first_position(const execute::State& state, const ops::StepConfig& step, const graph::Coordinates& at) {
+  if (!state.contains(ops::names::kFirstPosition)) return;
+  state.get<std::int64_t>(ops::names::kFirstPosition)[0] = ops::first_position(step, at);
+}
+
 void write_constants(const execute::State& state, const RunConfig& config, const graph::Coordinates& at) {
   set_coordinates(state, config.grid, at);
+  set_first_position(state, step_config(config), at);
   if (config.dropout <= 0) return;
   if (!state.contains(ops::names::kRandom)) return;
   const auto random = state.get<std::int64_t>(ops::names::kRandom);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "ops/lower.h"
 #include "ops/model_config.h"
 #include "ops/sharding.h"
 #include "runtime/execute/state.h"
@@ -51,6 +52,9 @@ double learning_rate(const RunConfig& config, std::int64_t step, double decayed 
 
 /// Writes a rank's coordinates into its state, as far as its graphs read them.
 void set_coordinates(const execute::State& state, const graph::Grid& grid, const graph::Coordinates& at);
+
+/// Writes the position at which the rank's rows of its sequences begin, if the state has it.
+void set_first_position(const execute::State& state, const ops::StepConfig& step, const graph::Coordinates& at);
 
 /// Writes the values that are constant over all steps: the rank's coordinates, and the numbers of its dropout masks.
 void write_constants(const execute::State& state, const RunConfig& config, const graph::Coordinates& at);

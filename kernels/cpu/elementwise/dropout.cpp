@@ -83,7 +83,7 @@ void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const M
       const T* in = elements<T>(x, row) + begin;
       const T* extra = elements<T>(base, row) + begin;
       T* out = elements<T>(y, row) + begin;
-      const std::int64_t piece = (mask.first_row + row) * mask.parts + mask.part;
+      const std::int64_t piece = mask.global_row(row) * mask.parts + mask.part;
       const auto element = static_cast<std::uint64_t>(piece * x.cols + begin);
       Drawn bits{};
       for (std::int64_t i = 0; i < n;) {

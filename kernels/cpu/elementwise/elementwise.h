@@ -71,10 +71,18 @@ struct DropoutMask {
   float p;                 // in [0, 1): the probability that an element is dropped
   // The matrix is columns [part·cols, (part+1)·cols) of a global matrix with cols·parts columns.
   std::int64_t parts = 1, part = 0;
+  // Of each sequence of `stride` rows the matrix has `seq`, which divides stride, from a multiple of seq on. 0: all.
+  std::int64_t seq = 0, stride = 0;
+
+  std::int64_t global_row(std::int64_t row) const {
+    if (seq == 0) return first_row + row;
+    const std::int64_t from_part = first_row % seq + row;  // rows since the part's begin
+    return first_row - first_row % seq + from_part / seq * stride + from_part % seq;
+  }
 };
 
 /// y = x·mask/(1−p) (+ residual). Element (row, col) draws bits e mod 8 of philox_quad(seed, step, site, e/8), where e
-/// = ((first_row + row)·parts + part)·cols + col; kernels/formulas.h tells how p becomes a threshold. All
+/// = (global_row(row)·parts + part)·cols + col; kernels/formulas.h tells how p becomes a threshold. All
 /// matrices [rows, cols] of one float dtype; y may be x or residual; residual may be null.
 void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const Matrix* residual, const Matrix& y);
 
@@ -92,9 +100,10 @@ void embedding_forward(Workers& workers, const Matrix& tokens, const Matrix& wte
 void embedding_backward(Workers& workers, const Matrix& tokens, const Matrix& dout, const Matrix& dwte, bool accumulate,
                         std::optional<std::int64_t> first_token = {});
 
-/// dwpe[p] (+)= Σ over sequences of dout[sequence·seq_len + p], in order. Without accumulate, rows from seq_len on
-/// become zero. dwpe f32 [context, cols].
-void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe, bool accumulate);
+/// dwpe[first + p] (+)= Σ over sequences of dout[sequence·seq_len + p], in order. Without accumulate, other rows become
+/// zero. dwpe f32 [context, cols].
+void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe, bool accumulate,
+                       std::int64_t first = 0);
 
 /// partial[0] = Σ x², squared and added in double; 0 on a rank that isn't the `owner` of x, because another rank counts
 /// x. x, partial f32.

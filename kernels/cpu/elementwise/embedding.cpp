@@ -81,8 +81,8 @@ void embedding_backward(Workers& workers, const Matrix& tokens, const Matrix& do
   });
 }
 
-void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,
-                       bool accumulate) {
+void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe, bool accumulate,
+                       std::int64_t first) {
   with_element_type(dout.dtype, [&]<class T>(std::type_identity<T>) {
     // A chunk owns some positions and walks over them sequence by sequence, so that it reads long runs of rows.
     constexpr std::int64_t kPlaces = 16;
@@ -91,9 +91,10 @@ void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_le
       if (!accumulate) {
         for (std::int64_t place = begin; place < end; ++place) std::fill_n(dwpe.f32(place), dwpe.cols, 0.0F);
       }
-      for (std::int64_t first = 0; first < dout.rows; first += seq_len) {
-        for (std::int64_t place = begin; place < std::min({end, seq_len, dout.rows - first}); ++place) {
-          add_row(elements<T>(dout, first + place), dout.cols, dwpe.f32(place));
+      for (std::int64_t row = 0; row < dout.rows; row += seq_len) {
+        const std::int64_t last = std::min(end, first + std::min(seq_len, dout.rows - row));
+        for (std::int64_t place = std::max(begin, first); place < last; ++place) {
+          add_row(elements<T>(dout, row + place - first), dout.cols, dwpe.f32(place));
         }
       }
     });

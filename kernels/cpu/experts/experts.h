@@ -8,8 +8,13 @@
 
 namespace weft::cpu {
 
+/// Whether the weights of a row's experts add up to 1, and whether the choice is given.
+struct RouteKind {
+  bool normalise = false, given = false;
+};
+
 /// logits [rows, experts] → chosen, weights [rows, choices]. A NaN among the logits still gives a valid choice.
-void route(Workers& workers, bool normalise, const Matrix& logits, const Matrix& chosen, const Matrix& weights);
+void route(Workers& workers, RouteKind kind, const Matrix& logits, const Matrix& chosen, const Matrix& weights);
 
 /// dlogits [rows, experts] of a float dtype.
 void route_backward(Workers& workers, bool normalise, const Matrix& logits, const Matrix& chosen,
@@ -18,6 +23,15 @@ void route_backward(Workers& workers, bool normalise, const Matrix& logits, cons
 /// chosen [rows, choices] → slots [rows, choices], sources [rows·choices], offsets [experts + 1].
 void sort_by_expert(Workers& workers, const Matrix& chosen, const Matrix& slots, const Matrix& sources,
                     const Matrix& offsets);
+
+/// table [ranks, ranks·experts + 1], offsets [experts + 1], those of the experts of rank `place`.
+void offsets_of_rank(Workers& workers, const Matrix& table, std::int64_t place, const Matrix& offsets);
+/// What is told of a choice: counts [experts], one margin, one number of flips.
+struct ChoiceCounts {
+  Matrix counts, margin, flips;
+};
+void count_choices(Workers& workers, const Matrix& logits, const Matrix& chosen, const Matrix& offsets,
+                   const ChoiceCounts& told);
 
 /// Row s of out = row sources[s] of x.
 void gather_rows(Workers& workers, const Matrix& x, const Matrix& sources, const Matrix& out);

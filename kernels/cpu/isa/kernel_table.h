@@ -26,7 +26,7 @@
   each(geglu_backward, 4) each(add_constant, 4) each(cast, 3) \
   each(add_bias, 3) each(take_columns, 4) each(put_columns, 5) each(dropout, 5) each(add, 4) each(scale, 4) \
   each(zero, 2) each(bias_gradient, 4) each(bias_gradient_scratch, 2) each(select_row, 4) each(embedding_forward, 8) \
-  each(embedding_backward, 6) each(position_backward, 5) each(sum_squares, 4) each(sum_squares_scratch, 1) \
+  each(embedding_backward, 6) each(position_backward, 6) each(sum_squares, 4) each(sum_squares_scratch, 1) \
   each(clip_factor, 4) each(adamw, 8) each(sum_in_rank_order, 4) each(packed_b_dtype, 1) each(packed_b_elements, 1) \
   each(pack_gemm_b, 5) each(gemm_slices, 3) each(parse_gemm_method, 1) each(default_gemm_method, 4) \
   each(gemm_methods, 4) each(can_run, 4) each(bf16_in_pairs, 0) each(bf16_in_amx, 0) each(has_unit, 1) \
@@ -35,8 +35,8 @@
   each(vocab_cross_entropy, 8) each(norm_forward, 5) each(norm_backward, 4) each(norm_backward_scratch, 3) \
   each(head_norm_forward, 7) each(head_norm_backward, 7) each(head_norm_backward_scratch, 2) \
   each(norm_statistics, 4) each(norm_forward_of_parts, 7) each(norm_backward_sums, 4) \
-  each(norm_backward_of_parts, 6) each(route, 5) each(route_backward, 6) each(sort_by_expert, 5) each(gather_rows, 4) \
-  each(combine_rows, 5) each(combine_rows_backward, 5) each(grouped_gemm, 7) each(grouped_gemm_scratch, 5) \
+  each(norm_backward_of_parts, 6) each(route, 5) each(route_backward, 6) each(sort_by_expert, 5) each(count_choices, 5) \
+  each(gather_rows, 4) each(offsets_of_rank, 4) each(combine_rows, 5) each(combine_rows_backward, 5) each(grouped_gemm, 7) each(grouped_gemm_scratch, 5) \
   each(grouped_gemm_gradient, 7) each(grouped_gemm_gradient_scratch, 5)
 /// The same for the functions below.
 #define WEFT_NAMED_KERNELS(each) \

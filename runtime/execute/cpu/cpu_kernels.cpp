@@ -132,13 +132,39 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
     cpu::grouped_gemm_gradient(where, c["A"], c["B"], c["offsets"], c["C"], c->accumulate, prepared);
   }
   void operator()(Call<graph::Route> c) const {
-    cpu::route(where, c->normalise, c["logits"], c["chosen"], c["weights"]);
+    cpu::route(where, {c->normalise, c->given}, c["logits"], c["chosen"], c["weights"]);
   }
   void operator()(Call<graph::RouteBackward> c) const {
     cpu::route_backward(where, c->normalise, c["logits"], c["chosen"], c["dweights"], c["dlogits"]);
   }
   void operator()(Call<graph::SortByExpert> c) const {
     cpu::sort_by_expert(where, c["chosen"], c["slots"], c["sources"], c["offsets"]);
+  }
+  void operator()(Call<graph::OffsetsOfRank> c) const {
+    cpu::offsets_of_rank(where, c["table"], scalar(c["coordinate"]), c["offsets"]);
+  }
+  // The rows that belong to a group, if not all do.
+  static Matrix used(const Matrix& all, const Matrix* offsets) {
+    Matrix rows = all;
+    if (offsets != nullptr) rows.rows = offsets->i32()[offsets->cols - 1];
+    return rows;
+  }
+  void operator()(Call<graph::SwiGluForward> c) const {
+    cpu::swiglu_forward(where, used(c["x"], c.find("offsets")), used(c["y"], c.find("offsets")));
+  }
+  void operator()(Call<graph::SwiGluBackward> c) const {
+    const Matrix* const offsets = c.find("offsets");
+    cpu::swiglu_backward(where, used(c["x"], offsets), used(c["dy"], offsets), used(c["dx"], offsets));
+  }
+  void operator()(Call<graph::GeGluForward> c) const {
+    cpu::geglu_forward(where, used(c["x"], c.find("offsets")), used(c["y"], c.find("offsets")));
+  }
+  void operator()(Call<graph::GeGluBackward> c) const {
+    const Matrix* const offsets = c.find("offsets");
+    cpu::geglu_backward(where, used(c["x"], offsets), used(c["dy"], offsets), used(c["dx"], offsets));
+  }
+  void operator()(Call<graph::CountChoices> c) const {
+    cpu::count_choices(where, c["logits"], c["chosen"], c["offsets"], {c["counts"], c["margin"], c["flips"]});
   }
   void operator()(Call<graph::GatherRows> c) const { cpu::gather_rows(where, c["x"], c["sources"], c["out"]); }
   void operator()(Call<graph::CombineRows> c) const {
@@ -170,6 +196,9 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
     cpu::embedding_backward(where, c["tokens"], c["dout"], c["dwte"], c->accumulate,
                             first_token(c.find("coordinate"), c->vocab));
   }
+  void operator()(Call<graph::PositionBackward> c) const {
+    cpu::position_backward(where, c["dout"], c->seq_len, c["dwpe"], c->accumulate, scalar(c.find("position")));
+  }
   void operator()(Call<graph::Rope> c) const {
     cpu::rope(where, prepared, c->heads, c->seq_len, scalar(c.find("position")), c->inverse, c["x"], factor_of(*c));
   }
@@ -181,7 +210,9 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
                                 random[2] + c->row_offset,
                                 c->p,
                                 c->parts,
-                                scalar(c.find("coordinate"))};
+                                scalar(c.find("coordinate")),
+                                c->seq,
+                                c->stride};
     cpu::dropout(where, mask, c["x"], c.find("residual"), c["y"]);
   }
   void operator()(Call<graph::LossSum> c) const {

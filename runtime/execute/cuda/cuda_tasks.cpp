@@ -165,6 +165,26 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
   template <class Op>
   requires graph::is_of_experts<Op>
   void operator()(Call<Op> /*call*/) const { refuse_experts(); }
+  template <class Op>
+  static void refuse_groups(const Call<Op>& c) {
+    if (c->groups > 0) refuse_experts();
+  }
+  void operator()(Call<graph::SwiGluForward> c) const {
+    refuse_groups(c);
+    cuda::swiglu_forward(where, c["x"], c["y"]);
+  }
+  void operator()(Call<graph::SwiGluBackward> c) const {
+    refuse_groups(c);
+    cuda::swiglu_backward(where, c["x"], c["dy"], c["dx"]);
+  }
+  void operator()(Call<graph::GeGluForward> c) const {
+    refuse_groups(c);
+    cuda::geglu_forward(where, c["x"], c["y"]);
+  }
+  void operator()(Call<graph::GeGluBackward> c) const {
+    refuse_groups(c);
+    cuda::geglu_backward(where, c["x"], c["dy"], c["dx"]);
+  }
   void operator()(Call<graph::AddBias> c) const { cuda::add_bias(where, c["y"], c["bias"], scalar(c["coordinate"])); }
   void operator()(Call<graph::TakeColumns> c) const {
     cuda::take_columns(where, c["x"], scalar(c["coordinate"]), c->ranks_per_window, c["out"]);
@@ -179,6 +199,10 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
   void operator()(Call<graph::EmbeddingBackward> c) const {
     cuda::embedding_backward(where, c["tokens"], c["dout"], c["dwte"], c->accumulate, scalar(c.find("coordinate")));
   }
+  void operator()(Call<graph::PositionBackward> c) const {
+    if (c->has_offset) throw std::logic_error("GPUs have no gradient of positions of cut sequences");
+    cuda::position_backward(where, c["dout"], c->seq_len, c["dwpe"], c->accumulate);
+  }
   void operator()(Call<graph::Rope> c) const {
     cuda::rope(where, prepared, c->heads, c->seq_len, scalar(c.find("position")), c->inverse, c["x"], factor_of(*c));
   }
@@ -189,6 +213,7 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
     bound ? bound->run(where.stream) : KernelCalls::operator()(c);
   }
   void operator()(Call<graph::Dropout> c) const {
+    if (c->seq > 0) throw std::logic_error("GPUs have no dropout of cut sequences");
     const cuda::DropoutMask mask{c->site,  c->row_offset,       c->p,
                                  c->parts, scalar(c["random"]), scalar(c.find("coordinate"))};
     cuda::dropout(where, mask, c["x"], c.find("residual"), c["y"]);

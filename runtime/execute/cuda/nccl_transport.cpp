@@ -161,6 +161,9 @@ void NcclCommunicator::enqueue(const comm::CollectiveCall& call, cudaStream_t st
     case comm::CollectiveKind::all_gather:
       result = ncclAllGather(call.in, call.out, count, type, usable(), stream);
       break;
+    case comm::CollectiveKind::all_to_all:
+    case comm::CollectiveKind::exchange_rows:
+      throw std::logic_error(fmt::format("NCCL's transport has no {}", comm::to_string(call.kind)));
     case comm::CollectiveKind::broadcast:
       result = ncclBroadcast(call.out, call.out, count, type, static_cast<int>(call.root), usable(), stream);
       break;

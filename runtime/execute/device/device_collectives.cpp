@@ -23,6 +23,20 @@ void fetch_and_sum(Device& device, std::span<const GroupMember> members, std::si
   device.sum(own.stream, sources, out, slice.count, own.call.dtype);
 }
 
+// All parts for `rank` of an all_to_all.
+void take_parts(Device& device, std::span<const GroupMember> members, int rank) {
+  const GroupMember& member = members[static_cast<std::size_t>(rank)];
+  const comm::CollectiveCall& call = member.call;
+  const auto size = static_cast<int>(members.size());
+  for (int peer = 0; peer < size; ++peer) {
+    const comm::CollectiveCall& other = members[static_cast<std::size_t>(peer)].call;
+    for (std::int64_t part = 0; part < call.parts; ++part) {
+      device.copy(member.stream, call.out_at(comm::part_from(call, size, peer, part)),
+                  other.in_at(comm::part_for(call, size, rank, part)), call.bytes_of(call.count));
+    }
+  }
+}
+
 }  // namespace
 
 DeviceGroup::DeviceGroup(Device& device, std::size_t size) {
@@ -43,6 +57,7 @@ void DeviceGroup::meet(Device& device, std::span<const GroupMember> members, std
 void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) {
   const comm::CollectiveCall& first = members.front().call;
   if (members.size() != ready_.size()) throw std::logic_error("a collective of other members than its group's");
+  if (first.kind == comm::CollectiveKind::exchange_rows) throw std::logic_error("devices have no exchange_rows");
   for (const GroupMember& member : members) {
     if (!member.call.matches(first)) throw std::logic_error("the members' collectives differ");
   }
@@ -57,8 +72,10 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
   }
   if (sums && first.in_place()) meet(device, members, reduced_);
   const bool broadcasts = first.kind == comm::CollectiveKind::broadcast;
+  const bool exchanges = first.kind == comm::CollectiveKind::all_to_all;
+  for (int r = 0; exchanges && r < size; ++r) take_parts(device, members, r);
   for (const GroupMember& member : members) {
-    for (int peer = 0; peer < size && first.kind != comm::CollectiveKind::reduce_scatter; ++peer) {
+    for (int peer = 0; peer < size && !exchanges && first.kind != comm::CollectiveKind::reduce_scatter; ++peer) {
       if (broadcasts && peer != first.root) continue;
       const comm::CollectiveCall& other = members[static_cast<std::size_t>(peer)].call;
       const comm::Slice slice = broadcasts ? comm::Slice{0, first.count} : comm::slice_of(first, size, peer);

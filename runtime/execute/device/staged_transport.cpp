@@ -25,8 +25,13 @@ constexpr std::size_t kChannels = graph::kAxisChannels;
 constexpr std::int64_t kFlagBytes = 64;  // a cache line of its own for each number that streams wait for
 
 // Of the whole vector: all ranks' slices.
-std::int64_t payload_bytes(const comm::CollectiveCall& call, int ranks) {
+std::int64_t whole_bytes(const comm::CollectiveCall& call, int ranks) {
   return call.bytes_of(comm::full_length(call, ranks));
+}
+
+// An all_to_all has two vectors, the given one and the taken one.
+std::int64_t payload_bytes(const comm::CollectiveCall& call, int ranks) {
+  return whole_bytes(call, ranks) * (call.kind == comm::CollectiveKind::all_to_all ? 2 : 1);
 }
 
 // Every other rank's contribution to the own slice.
@@ -102,20 +107,23 @@ class StagedTransport final : public DeviceTransport {
     Lane& lane = lanes_[static_cast<std::size_t>(channel)];
     if (lane.events.empty())
       throw std::logic_error(fmt::format("{}: not one of the calls prepared", comm::describe(call)));
+    if (call.kind == comm::CollectiveKind::exchange_rows)
+      throw std::logic_error("the staged transport has no exchange_rows");
     check();
     const int rank = lane.communicator->rank(), ranks = lane.communicator->size();
-    const std::int64_t bytes = call.bytes_of(call.count), whole = payload_bytes(call, ranks);
+    const std::int64_t bytes = call.bytes_of(call.count), whole = whole_bytes(call, ranks);
     const bool gathers = call.kind == comm::CollectiveKind::all_gather;
     const bool scatters = call.kind == comm::CollectiveKind::reduce_scatter;
+    const bool exchanges = call.kind == comm::CollectiveKind::all_to_all;
     const bool broadcasts = call.kind == comm::CollectiveKind::broadcast, sends = broadcasts && call.root == rank;
     std::byte* const own_slice = lane.payload + rank * bytes;  // of a vector of as many slices as ranks
     std::byte* const given = gathers ? own_slice : lane.payload;
-    std::byte* const taken = scatters ? own_slice : lane.payload;
+    std::byte* const taken = exchanges ? lane.payload + whole : scatters ? own_slice : lane.payload;
     comm::CollectiveCall staged = call;
     staged.in = call.in_place() ? nullptr : given;
     staged.out = taken;
     staged.workspace = lane.workspace.data();
-    if (!broadcasts || sends) device.copy(stream, given, call.source_at(0), scatters ? whole : bytes);
+    if (!broadcasts || sends) device.copy(stream, given, call.source_at(0), scatters || exchanges ? whole : bytes);
     const DeviceEvent ready = lane.events[lane.next_event++ % lane.events.size()];
     device.record(ready, stream);
     const std::uint32_t sequence = ++lane.enqueued;
@@ -141,7 +149,7 @@ class StagedTransport final : public DeviceTransport {
       device.copy(stream, out, lane.payload, rank * bytes);
       device.copy(stream, out + (rank + 1) * bytes, own_slice + bytes, (ranks - rank - 1) * bytes);
     } else if (!sends) {
-      device.copy(stream, out, taken, gathers ? whole : bytes);
+      device.copy(stream, out, taken, gathers || exchanges ? whole : bytes);
     }
   }
 

@@ -32,7 +32,8 @@ bool reduces_input_gradient(const graph::Graph& graph, graph::TaskId id) {
 }
 
 bool reduces_over_z(const graph::Task& task) {
-  return task.phase == graph::Phase::backward && uses_channel(task, graph::Channel::z_scatter);
+  return task.phase == graph::Phase::backward &&
+         (uses_channel(task, graph::Channel::z_scatter) || uses_channel(task, graph::Channel::expert_copies));
 }
 
 /// Does a reduction over z wait for the task, to write where the task reads?

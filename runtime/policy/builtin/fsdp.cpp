@@ -16,7 +16,8 @@ struct Anchor {
 
 bool reduces_gradient(const graph::Task& task) {
   return task.phase == graph::Phase::backward &&
-         (uses_channel(task, graph::Channel::z_scatter) || uses_channel(task, graph::Channel::data));
+         (uses_channel(task, graph::Channel::z_scatter) || uses_channel(task, graph::Channel::expert_copies) ||
+          uses_channel(task, graph::Channel::data));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ TEST(TaskLabel, KeepsTheTellingEnd) {
             (Labels{"mb0.L3.attn.qkv.fwd.gemm.o1.i0", "L3 attn.qkv gemm o1.i0", "L3 qkv o1.i0", "L3 qkv", "qkv"}));
   EXPECT_EQ(task_labels("mb0.L0.attn.bwd.attention_dqkv").back(), "attention dQKV");
   EXPECT_EQ(task_labels("mb0.L1.attn.qkv.fwd.all_gather_w")[2], "L1 qkv AG W");
+  EXPECT_EQ(task_labels("mb0.L1.mlp.experts.up.bwd.exchange_dx")[3], "experts.up XR dX");
 }
 
 TEST(TaskLabel, NamesOfAnotherShapeLoseTheirBeginning) {

@@ -56,15 +56,18 @@ class Case {
        bool in_place, std::uint64_t salt)
       : rank_(rank), ranks_(ranks), salt_(salt) {
     const bool scatters = kind == comm::CollectiveKind::reduce_scatter,
-               gathers = kind == comm::CollectiveKind::all_gather;
-    in_.assign(guarded(scatters ? ranks * count : gathers ? count : 0), kGuard);
-    out_.assign(guarded(gathers ? ranks * count : count), kGuard);
+               gathers = kind == comm::CollectiveKind::all_gather, exchanges = kind == comm::CollectiveKind::all_to_all;
+    const std::int64_t parts = exchanges && in_place ? 3 : 1;
+    in_.assign(guarded(scatters || exchanges ? ranks * parts * count : gathers ? count : 0), kGuard);
+    out_.assign(guarded(gathers || exchanges ? ranks * parts * count : count), kGuard);
     workspace_.assign(guarded(scatters                                   ? (ranks - 1) * count
                               : kind == comm::CollectiveKind::all_reduce ? graph::all_reduce_workspace(count, ranks)
                                                                          : 0),
                       kGuard);
     call_ = {kind, dtype, count, root, in_.data() + kMargin, out_.data() + kMargin, workspace_.data() + kMargin};
-    auto& source = scatters || gathers ? in_ : out_;
+    call_.parts = parts;
+    call_.inverse = parts > 1 && count % 2 == 1;
+    auto& source = scatters || gathers || exchanges ? in_ : out_;
     for (std::size_t i = kMargin; i + kMargin < source.size(); ++i) {
       source[i] = element<T>(salt, rank, static_cast<std::int64_t>(i) - kMargin);
     }
@@ -81,8 +84,9 @@ class Case {
 
   /// "" or the first difference; adds the result to `hash`.
   std::string check(Fingerprint& hash) const {
-    const bool gathers = call_.kind == comm::CollectiveKind::all_gather;
-    const std::int64_t results = gathers ? ranks_ * call_.count : call_.count;
+    const bool gathers = call_.kind == comm::CollectiveKind::all_gather,
+               exchanges = call_.kind == comm::CollectiveKind::all_to_all;
+    const std::int64_t results = gathers || exchanges ? ranks_ * call_.parts * call_.count : call_.count;
     const T* result = static_cast<const T*>(call_.out);
     hash.add(results);
     if (results > 0) hash.add_bytes(result, static_cast<std::size_t>(results) * sizeof(T));
@@ -119,8 +123,21 @@ class Case {
         return element<T>(salt_, static_cast<int>(i / call_.count), i % call_.count);
       case comm::CollectiveKind::broadcast:
         return element<T>(salt_, static_cast<int>(call_.root), i);
+      case comm::CollectiveKind::all_to_all:
+        return element_for_this_rank(i / call_.count, i % call_.count);
+      case comm::CollectiveKind::exchange_rows:  // has a case of its own
+        break;
     }
     return kGuard;
+  }
+
+  // Of an all_to_all, of block `block` of the result.
+  T element_for_this_rank(std::int64_t block, std::int64_t within) const {
+    const std::int64_t parts = call_.parts;
+    const std::int64_t peer = call_.inverse ? block / parts : block % ranks_;
+    const std::int64_t part = call_.inverse ? block % parts : block / ranks_;
+    const std::int64_t given = call_.inverse ? part * ranks_ + rank_ : rank_ * parts + part;
+    return element<T>(salt_, static_cast<int>(peer), given * call_.count + within);
   }
 
   int rank_, ranks_;
@@ -129,9 +146,90 @@ class Case {
   std::vector<T> in_, out_, workspace_;
 };
 
-inline constexpr comm::CollectiveKind kAllKinds[] = {comm::CollectiveKind::all_reduce,
-                                                     comm::CollectiveKind::reduce_scatter,
-                                                     comm::CollectiveKind::all_gather, comm::CollectiveKind::broadcast};
+/// Rows that go to the ranks of their experts, and come back, in buffers for any choice. `shares` says which rows go
+/// where: uneven, some experts without any; or all to the last rank's last experts.
+enum class RowShares { uneven, all_to_one };
+
+template <class T>
+class RowsCase {
+ public:
+  RowsCase(DType dtype, int rank, int ranks, std::int64_t count, std::int64_t rows, RowShares shares,
+           std::uint64_t salt)
+      : ranks_(ranks), experts_(ranks * kOwn) {
+    for (int giver = 0; giver < ranks; ++giver) {
+      std::vector<std::int64_t> weights;
+      for (std::int64_t e = 0; e < experts_; ++e) {
+        const bool last = e + 1 == experts_;
+        weights.push_back(shares == RowShares::uneven ? (giver * 5 + e * 3) % 4 : last ? 1 : 0);
+      }
+      std::int64_t all = 0, until = 0;
+      for (const std::int64_t weight : weights) all += weight;
+      table_.push_back(0);
+      for (const std::int64_t weight : weights) {
+        until += weight;
+        table_.push_back(static_cast<std::int32_t>(rows * until / all));
+      }
+    }
+    own_ = filled(rows * count, rank, salt);
+    own_.resize(own_.size() + kMargin, kGuard);
+    held_.assign(static_cast<std::size_t>(ranks * rows * count) + kMargin, kGuard);
+    back_.assign(static_cast<std::size_t>(rows * count) + kMargin, kGuard);
+    expected_.assign(held_.size(), kGuard);
+    std::int64_t place = 0;
+    for (std::int64_t e = rank * kOwn; e < (rank + 1) * kOwn; ++e) {
+      for (int giver = 0; giver < ranks; ++giver) {
+        const std::vector<T> all = filled(rows * count, giver, salt);
+        for (std::int64_t row = offset(giver, e); row < offset(giver, e + 1); ++row, ++place) {
+          std::copy_n(all.begin() + row * count, count, expected_.begin() + place * count);
+        }
+      }
+    }
+    there_ = {comm::CollectiveKind::exchange_rows, dtype, count, 0, own_.data(), held_.data(), nullptr};
+    there_.table = {table_.data(), experts_, rows, ranks * rows};
+    back_again_ = there_;
+    back_again_.inverse = true;
+    back_again_.in = held_.data();
+    back_again_.out = back_.data();
+  }
+  RowsCase(const RowsCase&) = delete;
+  RowsCase& operator=(const RowsCase&) = delete;
+
+  const comm::CollectiveCall& there() const { return there_; }
+  const comm::CollectiveCall& back() const { return back_again_; }
+
+  /// After both ways.
+  std::string check(Fingerprint& hash) const {
+    hash.add_bytes(held_.data(), held_.size() * sizeof(T)).add_bytes(back_.data(), back_.size() * sizeof(T));
+    const std::string name = fmt::format("{} over {} ranks", comm::describe(there_), ranks_);
+    if (std::memcmp(held_.data(), expected_.data(), held_.size() * sizeof(T)) != 0) return name + ": held rows differ";
+    const bool equal = std::memcmp(back_.data(), own_.data(), own_.size() * sizeof(T)) == 0;
+    return equal ? "" : name + ": rows that came back differ";
+  }
+
+ private:
+  static constexpr std::int64_t kOwn = 3;
+  static constexpr std::size_t kMargin = 8;
+  inline static const T kGuard = T(77);
+
+  static std::vector<T> filled(std::int64_t count, int rank, std::uint64_t salt) {
+    std::vector<T> values;
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(element<T>(salt, rank, i));
+    return values;
+  }
+  std::int64_t offset(int giver, std::int64_t expert) const {
+    return table_[static_cast<std::size_t>(giver * (experts_ + 1) + expert)];
+  }
+
+  int ranks_;
+  std::int64_t experts_;
+  std::vector<std::int32_t> table_;
+  std::vector<T> own_, held_, back_, expected_;
+  comm::CollectiveCall there_{}, back_again_{};
+};
+
+inline constexpr comm::CollectiveKind kAllKinds[] = {
+    comm::CollectiveKind::all_reduce, comm::CollectiveKind::reduce_scatter, comm::CollectiveKind::all_gather,
+    comm::CollectiveKind::broadcast, comm::CollectiveKind::all_to_all};
 
 struct CheckResult {
   std::uint64_t hash = 0;             // of all results of all ranks: equal on every rank and transport
@@ -141,8 +239,8 @@ struct CheckResult {
 /// Collects the messages of one rank's checks.
 class Checks {
  public:
-  template <class T>
-  void add(const Case<T>& finished) {
+  template <class Finished>
+  void add(const Finished& finished) {
     const std::string failure = finished.check(hash_);
     if (!failure.empty()) failures_.push_back(failure);
   }
@@ -157,7 +255,8 @@ class Checks {
   std::vector<std::string> failures_;
 };
 
-/// All kinds and counts of one dtype, back to back, with no barrier between them.
+/// All kinds and counts of one dtype, back to back; "in place" is an all_to_all of three parts, with no barrier between
+/// them.
 template <class T>
 void check_back_to_back(comm::Communicator& group, DType dtype, Checks& checks) {
   std::uint64_t salt = 1;
@@ -168,6 +267,22 @@ void check_back_to_back(comm::Communicator& group, DType dtype, Checks& checks) 
         const std::int64_t root = in_place ? 0 : group.size() - 1;
         Case<T> one(kind, dtype, group.rank(), group.size(), count, root, in_place, ++salt);
         comm::run_blocking(group, one.call());
+        checks.add(one);
+      }
+    }
+  }
+}
+
+/// Exchanges of rows, there and back: of no rows, of one, and of more than a call of progress() copies.
+template <class T>
+void check_rows(comm::Communicator& group, DType dtype, Checks& checks) {
+  std::uint64_t salt = 1000;
+  for (const std::int64_t rows : {0, 1, 5, 61, 1500}) {
+    for (const std::int64_t count : {1, 7, 300}) {
+      for (const RowShares shares : {RowShares::uneven, RowShares::all_to_one}) {
+        RowsCase<T> one(dtype, group.rank(), group.size(), count, rows, shares, ++salt);
+        comm::run_blocking(group, one.there());
+        comm::run_blocking(group, one.back());
         checks.add(one);
       }
     }
@@ -207,6 +322,9 @@ inline CheckResult check_collectives(comm::World& world) {
   check_back_to_back<bf16>(*everybody, DType::bf16, checks);
   check_back_to_back<std::int32_t>(*everybody, DType::i32, checks);
   check_back_to_back<float>(*parity, DType::f32, checks);
+  check_rows<float>(*everybody, DType::f32, checks);
+  check_rows<bf16>(*everybody, DType::bf16, checks);
+  check_rows<float>(*parity, DType::f32, checks);
   check_two_in_flight(*everybody, *again, world.rank(), checks);
   check_two_in_flight(*parity, *everybody, world.rank(), checks);
   return checks.result(world);

@@ -154,6 +154,10 @@ TEST(CollectiveSeconds, OfOneNode) {
   EXPECT_NEAR(seconds(machine, four, graph::ReduceScatter{kX, 4, large / 8}, 2), 3e-6 + 3e-3, 1e-12);
   EXPECT_NEAR(seconds(machine, four, graph::AllReduce{kX, 4, large}), 6e-6 + 6e-3, 1e-12);
   EXPECT_NEAR(seconds(machine, four, graph::Broadcast{kX, 4, large, 0}), 3e-6 + 4e-3, 1e-12);
+  // One step: each rank's message to each other rank begins at once.
+  EXPECT_NEAR(seconds(machine, four, graph::AllToAll{kX, 4, large / 8, 2}), 1e-6 + 3e-3, 1e-12);
+  // As many bytes for equal shares, whatever the buffers hold.
+  EXPECT_NEAR(seconds(machine, four, graph::ExchangeRows{kX, 4, large / 8, 8, 32, 4}), 1e-6 + 3e-3, 1e-12);
   // A tree: 2·log2(4) steps and all of the bytes twice.
   EXPECT_NEAR(seconds(machine, four, graph::AllReduce{kX, 4, small}), 4e-6 + 8e-9, 1e-12);
   EXPECT_EQ(seconds(machine, {}, graph::AllReduce{kX, 1, large}), 0);

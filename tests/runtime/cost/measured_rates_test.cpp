@@ -109,6 +109,10 @@ TEST(MeasuredRates, OfGroupedProductsAreThoseOfEachGroupsShare) {
   EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemm{512, 160, 96, 4, true}),
                    4 * seconds(graph::Gemm{128, 160, 96, false, true}));
   EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemmGradient{512, 160, 96, 4}), 4 * seconds(graph::Gemm{160, 96, 128, true}));
+  EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemm{4096, 160, 96, 4, true, 512}),
+                   4 * seconds(graph::Gemm{128, 160, 96, false, true}));
+  EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemmGradient{4096, 160, 96, 4, false, 512}),
+                   4 * seconds(graph::Gemm{160, 96, 128, true}));
   // Two rows of eight groups, as in a decoded token's.
   EXPECT_DOUBLE_EQ(seconds(graph::GroupedGemm{2, 160, 96, 8}), 2 * seconds(graph::Gemm{1, 160, 96}));
 }

@@ -94,5 +94,33 @@ TEST(CheckFinite, IsSilentOtherwise) {
   EXPECT_EQ(report(false, "program", 1, [](const State& state, int) { state.get<float>("a")[0] = kInfinity; }), "");
 }
 
+// Of four rows three belong to groups; the fourth is whatever was there.
+TEST(CheckFinite, RowsBeyondTheLastGroupDontCount) {
+  const auto found = [](float third, float fourth) {
+    graph::GraphBuilder builder;
+    const auto tensor = [&](std::string name, DType dtype, std::vector<std::int64_t> shape) {
+      return graph::whole(builder,
+                          builder.add_tensor({std::move(name), dtype, std::move(shape), graph::Role::parameter}));
+    };
+    const graph::View x = tensor("x", DType::f32, {4, 2}), y = tensor("y", DType::f32, {4, 1});
+    const graph::View offsets = tensor("offsets", DType::i32, {3});
+    builder.add_task(
+        {"act", graph::SwiGluForward{{{4, 1}, 2, 3}}, {graph::read(x), graph::write(y), graph::read(offsets)}});
+    const auto graph = std::make_shared<const graph::Graph>(std::move(builder).build());
+    const testing::RanksEnd end = testing::end_of_ranks(1, [&](comm::World& world) {
+      Program program(world, {{"train", graph}}, {.check_finite = true});
+      const auto rows = program.state().get<float>("x");
+      rows[5] = third;
+      program.state().get<float>("y")[3] = fourth;
+      program.state().get<std::int32_t>("offsets")[1] = 1;
+      program.state().get<std::int32_t>("offsets")[2] = 3;
+      program.run("train", 0);
+    });
+    return end.errors;
+  };
+  EXPECT_EQ(found(1, kInfinity), "");
+  EXPECT_NE(found(std::numeric_limits<float>::quiet_NaN(), 1).find("'y' at [2, 0]"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace weft::execute

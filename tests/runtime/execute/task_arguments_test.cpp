@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "kernels/cpu/gemm/packed_gemm.h"
@@ -65,7 +67,8 @@ TEST_F(TaskArguments, RefuseWhatDoesNotFit) {
   EXPECT_THROW(fit(graph::BiasGradient{4, 2, false}, {apart, matrix(1, 2)}), std::logic_error) << "another shape";
   const std::vector<graph::Operation> collectives = {
       graph::AllReduce{graph::Channel::data, 2, 8}, graph::ReduceScatter{graph::Channel::x, 2, 4},
-      graph::AllGather{graph::Channel::y, 2, 4}, graph::Broadcast{graph::Channel::data, 2, 8, 0}};
+      graph::AllGather{graph::Channel::y, 2, 4}, graph::Broadcast{graph::Channel::data, 2, 8, 0},
+      graph::AllToAll{graph::Channel::context, 2, 2, 2}};
   for (const graph::Operation& collective : collectives) EXPECT_THROW(fit(collective, {n, n, n}), std::logic_error);
   graph::Gemm gemm{.m = 2, .n = 3, .k = 5, .accumulate = true, .epilogue = Epilogue::gelu};
   EXPECT_THROW(fit(gemm, {matrix(2, 5), matrix(5, 3), matrix(2, 3), matrix(2, 3)}), std::logic_error);
@@ -99,6 +102,23 @@ TEST_F(TaskArguments, OfCollectivesGoWhereCommunicatorsTakeThem) {
   EXPECT_EQ(call.count, 4);
   EXPECT_THROW(collective_call(scatter, std::vector{in, out}), std::logic_error);
   EXPECT_THROW(collective_call(scatter, std::vector{in, in, work}), std::logic_error);
+  const graph::Task exchange{"exchange", graph::AllToAll{graph::Channel::context, 2, 1, 2, true}, {}};
+  const comm::CollectiveCall parts = collective_call(exchange, std::vector{work, out});
+  EXPECT_EQ(parts.kind, comm::CollectiveKind::all_to_all);
+  EXPECT_EQ(parts.in, work.data);
+  EXPECT_EQ(parts.out, out.data);
+  EXPECT_EQ(parts.count, 1);
+  EXPECT_EQ(parts.parts, 2);
+  EXPECT_TRUE(parts.inverse);
+  std::array<std::int32_t, 10> offsets{};
+  const cpu::Matrix table{offsets.data(), 2, 5, 5, DType::i32};
+  const graph::Task rows{"rows", graph::ExchangeRows{graph::Channel::expert, 2, 2, 2, 4, 4, true}, {}};
+  const comm::CollectiveCall back = collective_call(rows, std::vector{in, table, out});
+  EXPECT_EQ(back.kind, comm::CollectiveKind::exchange_rows);
+  EXPECT_EQ(back.count, 2);
+  EXPECT_EQ(back.table.offsets, offsets.data());
+  EXPECT_EQ(std::tuple(back.table.experts, back.table.rows, back.table.most), std::tuple(4, 2, 4));
+  EXPECT_TRUE(back.inverse);
   EXPECT_THROW(collective_call({"add", graph::Add{8}, {}}, std::vector{in, in, in}), std::logic_error);
 }
 

@@ -58,7 +58,7 @@ TEST(Choices, TrySequenceParallelOnRequest) {
   train::RunConfig config = config_of(6);
   config.seq_len = 5;
   const KeptKeys kept = {"recompute", "reshard-after-forward", "zero-1"};
-  const auto choices = [&](bool tried) { return setups_of(config, 4, kept, {1}, tried); };
+  const auto choices = [&](bool tried) { return setups_of(config, 4, kept, {1}, {.sequence_parallel = tried}); };
   const std::vector<StepSetup> off = choices(false), tried = choices(true);
   std::vector<StepSetup> without;
   for (const StepSetup& setup : tried) {
@@ -76,6 +76,35 @@ TEST(Choices, TrySequenceParallelOnRequest) {
     EXPECT_EQ(setup.micro_batch * 5 % setup.grid.y, 0) << to_string(setup);
   }
   EXPECT_EQ(setup_of(with_setup(config_of(6), always.front())), always.front());
+}
+
+// Neighbours on z share sequences or experts on request only, where their number divides z, heads, sequences and
+// experts.
+TEST(Choices, TrySharedSequencesAndExpertsOnRequest) {
+  train::RunConfig config = config_of(2);
+  config.seq_len = 32;
+  config.model.family = ops::Family::mixtral;
+  config.model.experts = 6;
+  const KeptKeys kept = {"recompute", "reshard-after-forward", "zero-1", "micro-batch"};
+  config.micro_batch = 1;
+  const auto grids = [&](const Tried& tried) {
+    std::set<std::string> found;
+    for (const StepSetup& setup : setups_of(config, 4, kept, {1}, tried)) found.insert(graph::to_string(setup.grid));
+    return found;
+  };
+  EXPECT_FALSE(grids({}).contains("x=1,y=1,z=4,data=1"));  // two sequences, and four ranks that take their own
+  const std::set<std::string> contexts = grids({.context = true}), experts = grids({.expert = true});
+  EXPECT_TRUE(contexts.contains("x=1,y=1,z=4,data=1,context=2"));
+  EXPECT_TRUE(contexts.contains("x=1,y=1,z=4,data=1,context=4"));
+  EXPECT_TRUE(contexts.contains("x=1,y=2,z=2,data=1,context=2"));
+  EXPECT_TRUE(experts.contains("x=1,y=2,z=2,data=1,expert=2"));
+  EXPECT_TRUE(grids({.context = true, .expert = true}).contains("x=1,y=1,z=4,data=1,context=4,expert=2"));
+  for (const std::string& grid : grids({})) {
+    EXPECT_TRUE(contexts.contains(grid)) << grid;
+    EXPECT_TRUE(experts.contains(grid)) << grid;
+  }
+  config.seq_len = 30;
+  EXPECT_FALSE(grids({.context = true}).contains("x=1,y=1,z=4,data=1,context=4"));
 }
 
 TEST(Choices, AreSettingsOfTheSearchedKeys) {

@@ -332,25 +332,27 @@ TEST(WeightFiles, ARankReadsItsPartOfExperts) {
   save_weights(folder.path(), model, saved.states());
   const Tensors apart = read_all(folder.path("model.safetensors"));
   write_all(folder.path("stacked.safetensors"), stacked(apart, model));
-  const graph::Grid grid{.x = 2, .y = 2, .z = 2};
-  for (int rank = 0; rank < grid.ranks(); ++rank) {
+  const auto expect_own = [&](const graph::Grid& grid, int rank, const char* file) {
     const auto shards = ops::shard_parameters(model, saved.specs(), grid, graph::coordinates_of(grid, rank));
-    for (const char* const file : {"model.safetensors", "stacked.safetensors"}) {
-      std::vector<std::vector<float>> arrays;
-      std::vector<ParameterState> states;
-      for (const ops::ParameterShard& shard : shards) {
-        arrays.emplace_back(static_cast<std::size_t>(shard.end - shard.begin));
-        states.push_back({.spec = shard.spec, .data = arrays.back().data(), .shard = &shard});
+    std::vector<std::vector<float>> arrays;
+    std::vector<ParameterState> states;
+    for (const ops::ParameterShard& shard : shards) {
+      arrays.emplace_back(static_cast<std::size_t>(shard.end - shard.begin));
+      states.push_back({.spec = shard.spec, .data = arrays.back().data(), .shard = &shard});
+    }
+    load_weights(folder.path(file), model, states);
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      for (const ops::ElementRun& run : shards[i].runs_within(shards[i].begin, shards[i].end)) {
+        if (run.global < 0) continue;
+        const auto begin = arrays[i].begin() + run.local;
+        EXPECT_TRUE(std::equal(begin, begin + run.count, saved.data(i).begin() + run.global))
+            << file << ", rank " << rank << ": " << shards[i].spec->name;
       }
-      load_weights(folder.path(file), model, states);
-      for (std::size_t i = 0; i < shards.size(); ++i) {
-        for (const ops::ElementRun& run : shards[i].runs_within(shards[i].begin, shards[i].end)) {
-          if (run.global < 0) continue;
-          const auto begin = arrays[i].begin() + run.local;
-          EXPECT_TRUE(std::equal(begin, begin + run.count, saved.data(i).begin() + run.global))
-              << file << ", rank " << rank << ": " << shards[i].spec->name;
-        }
-      }
+    }
+  };
+  for (const graph::Grid& grid : {graph::Grid{.x = 2, .y = 2, .z = 2}, graph::Grid{.y = 2, .z = 4, .expert = 2}}) {
+    for (int rank = 0; rank < grid.ranks(); ++rank) {
+      for (const char* const file : {"model.safetensors", "stacked.safetensors"}) expect_own(grid, rank, file);
     }
   }
 }

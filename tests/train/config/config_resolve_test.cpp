@@ -63,6 +63,15 @@ TEST(ConfigResolve, ZAndDataShareTheBatch) {
   EXPECT_EQ(config.micro_batch, 2);
 }
 
+TEST(ConfigResolve, RanksOfAContextShareSequences) {
+  RunConfig config;
+  config.grid = {.z = 4, .data = 2, .context = 2};
+  fill_in(config, 0);
+  EXPECT_EQ(config.ranks, 8);
+  EXPECT_EQ(config.micro_batch, 2);
+  EXPECT_EQ(accumulation(config), 1);
+}
+
 TEST(ConfigResolve, AnotherNumberOfRanksRefillsTheDataAxis) {
   RunConfig config;
   config.ranks = 4;
@@ -111,10 +120,31 @@ TEST(ConfigResolve, RefusesWhatCantBe) {
        {"sequence-parallel with 31 rows a micro-batch (1 × seq-len 31) on y=8", "rows that y divides",
         "--seq-len 24 or 32, or --sequence-parallel=false"}},
       {{{"sequence-parallel", "true"}, {"grid", "x=2"}, {"seq-len", "31"}, {"global-batch", "1"}}, {"on x=2"}},
+      {{{"grid", "z=3,context=2"}},
+       {"context = 2 does not divide z = 3", "neighbours share their sequences", "choose --grid z=4,context=2"}},
+      {{{"grid", "context=2"}, {"ranks", "4"}}, {"context = 2 does not divide z = 1", "z=2,data=2,context=2"}},
+      {{{"grid", "z=2,context=2"}, {"model.family", "olmo2"}}, {"norms of queries and keys over the columns"}},
+      {{{"grid", "z=16,context=16"}, {"global-batch", "1"}},
+       {"model.kv-heads = 8 does not divide by x · y · context = 16", "choose --grid z=16,context=8"}},
+      {{{"grid", "z=2,context=2"}, {"device", "cuda"}}, {"context = 2 with device cuda", "--device cpu"}},
+      {{{"grid", "z=2,expert=2"}}, {"expert = 2 with model tiny, which has no experts", "choose --grid z=2"}},
+      {{{"model", "moe-tiny"}, {"grid", "z=3,expert=2"}},
+       {"expert = 2 does not divide z = 3", "choose --grid z=4,expert=2"}},
+      {{{"model", "moe-tiny"}, {"grid", "z=3,expert=3"}, {"global-batch", "6"}},
+       {"model.experts = 8 does not divide by expert = 3", "as many experts", "choose --grid data=3"}},
+      {{{"model", "moe-tiny"}, {"grid", "z=2,expert=2"}, {"device", "cuda"}}, {"experts with device cuda"}},
+      {{{"grid", "z=2,context=2"}, {"seq-len", "127"}},
+       {"context = 2 of the grid with seq-len = 127", "--seq-len 126 or 128"}},
+      {{{"loss-parts", "7"}}, {"loss-parts = 7 of 1024 rows", "--loss-parts 8"}},
+      {{{"loss-parts", "2"}, {"grid", "pipe=2"}}, {"loss-parts = 2 with pipe = 2"}},
+      {{{"loss-parts", "2"}, {"grid", "y=2"}, {"sequence-parallel", "true"}}, {"with sequence-parallel over y"}},
+      {{{"grid", "z=4,context=2"}, {"global-batch", "3"}}, {"among 2 × 2 ranks (z=4 × data=1, context=2)"}},
       {{{"model.family", "llama"}, {"model.head-size", "264"}, {"device", "cuda"}},
        {"heads of 264 columns with device cuda", "at most 256"}},
       {{{"pack-weights", "on"}, {"device", "cuda"}}, {"pack-weights with device = cuda"}},
       {{{"rewrites", "pack-weights=2"}, {"device", "cuda"}}, {"pack-weights with device = cuda"}},
+      {{{"record-routing", "a"}, {"replay-routing", "b"}, {"model", "moe-tiny"}}, {"one of both", "leave one out"}},
+      {{{"replay-routing", "a"}}, {"replay-routing of a model without experts"}},
       // Layers that the model lacks.
       {{{"rewrites", "recompute=0-99"}}, {"recompute=0-99 names layer 99; expected layers 0 to 3"}},
       {{{"rewrites", "reshard=4"}}, {"reshard=4 names layer 4"}},

@@ -31,7 +31,6 @@ TEST(IdleKeys, AreRefusedByName) {
                                                {{"bf16-products", "fp32"}, {"device", "cuda"}, {"dtype", "bf16"}},
                                                {{"cuda-graph", "true"}},
                                                {{"attention-workspace", "1GiB"}},
-                                               {{"peer-timeout", "5"}},
                                                {{"min-lr", "1e-4"}, {"schedule", "constant"}},
                                                {{"keep-every", "10"}, {"save", "false"}},
                                                {{"save-every", "10"}, {"save", "false"}},

@@ -23,6 +23,29 @@ TEST(KeyParts, GridTakesAnySubsetOfAxes) {
   EXPECT_EQ(config.grid.data, 1);
 }
 
+TEST(KeyParts, ContextStandsAmongTheAxes) {
+  RunConfig config;
+  set_key(config, "grid", "z=4,context=2", "test");
+  EXPECT_EQ(config.grid.z, 4);
+  EXPECT_EQ(config.grid.context, 2);
+  const std::string dump = dump_toml(config);
+  EXPECT_TRUE(testing::contains(dump, "grid = \"x=1,y=1,z=4,data=1,context=2\"\n")) << dump;
+  RunConfig back;
+  load_toml_text(back, dump, "dump");
+  EXPECT_EQ(back.grid, config.grid);
+  set_key(config, "grid", "z=4", "test");
+  EXPECT_EQ(config.grid.context, 1);
+}
+
+TEST(KeyParts, ExpertStandsAmongTheAxes) {
+  RunConfig config;
+  set_key(config, "grid", "expert=2,z=4,context=4", "test");
+  EXPECT_EQ(config.grid, (graph::Grid{.z = 4, .context = 4, .expert = 2}));
+  RunConfig back;
+  load_toml_text(back, dump_toml(config), "dump");
+  EXPECT_EQ(back.grid, config.grid);
+}
+
 TEST(KeyParts, AGridMayBeLeftToACommandThatChooses) {
   RunConfig config;
   apply_settings(config, {{"grid", "y=2,z=2", "file"}});

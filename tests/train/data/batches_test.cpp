@@ -184,6 +184,26 @@ TEST(BatchLoader, TargetsAreTheNextTokensOfThePlansWindows) {
   EXPECT_GT(padded, 0);
 }
 
+void expect_part_of_eights(std::span<const std::int32_t> found, std::span<const std::int32_t> whole, std::size_t part,
+                           std::size_t parts) {
+  const std::size_t length = 8 / parts;
+  ASSERT_EQ(found.size() * parts, whole.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i], whole[i / length * 8 + part * length + i % length]);
+}
+
+TEST(BatchLoader, PartsOfSequencesAreThoseOfTheWhole) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  BatchLoader whole(data.stream(), plan, {1, 2, 2, 2}, 0), loader(data.stream(), plan, {1, 2, 2, 2, 3, 4}, 0);
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const Batch found = loader.next(step), all = whole.next(step);
+    EXPECT_EQ(found.counted, all.counted);
+    expect_part_of_eights(found.tokens, all.tokens, 3, 4);
+    expect_part_of_eights(found.targets, all.targets, 3, 4);
+  }
+}
+
 // The thread reads a step ahead: an error there only ends the step that needs the tokens.
 TEST(BatchLoader, AFileThatLosesItsTokensFailsTheStepThatNeedsThem) {
   const Counting data(500);
@@ -415,6 +435,16 @@ TEST(EvalBatches, EachTargetCountsOnceOnAnyNumberOfRanks) {
       }
     }
   }
+}
+
+TEST(EvalBatches, PartsOfSequencesAreThoseOfTheWhole) {
+  const Counting data(21);
+  Tokens tokens(24), targets(24), own_tokens(12), own_targets(12);
+  EvalBatches(data.stream(), 8, {0, 1, 1, 3}, 0).fill(0, tokens, targets);
+  const EvalBatches part(data.stream(), 8, {0, 1, 1, 3, 1, 2}, 0);
+  part.fill(0, own_tokens, own_targets);
+  expect_part_of_eights(own_tokens, tokens, 1, 2);
+  expect_part_of_eights(own_targets, targets, 1, 2);
 }
 
 TEST(EvalBatches, ALimitTakesTheFirstSequencesHoweverTheyAreCut) {

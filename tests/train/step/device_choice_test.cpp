@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/error.h"
 #include "tests/base/messages.h"
 
@@ -20,10 +22,12 @@ RunConfig config_of(DeviceKind device, Kind communicator, bool cuda_graph = fals
   return config;
 }
 
-constexpr Surroundings kThreads{.mpi = false, .ranks = 4, .devices = 3};
-constexpr Surroundings kThreadsWithGpus{.mpi = false, .ranks = 4, .devices = 4};
-constexpr Surroundings kProcesses{.mpi = true, .ranks = 4, .devices = 3};
-constexpr Surroundings kProcessesWithGpus{.mpi = true, .ranks = 4, .devices = 4};
+constexpr Surroundings kThreads{.launched = Launched::as_threads, .ranks = 4, .devices = 3};
+constexpr Surroundings kThreadsWithGpus{.launched = Launched::as_threads, .ranks = 4, .devices = 4};
+constexpr Surroundings kProcesses{.launched = Launched::by_mpi, .ranks = 4, .devices = 3};
+constexpr Surroundings kProcessesWithGpus{.launched = Launched::over_tcp, .ranks = 4, .devices = 4};
+
+constexpr std::array kAllLaunched = {Launched::as_threads, Launched::by_mpi, Launched::over_tcp};
 
 TEST(DeviceChoice, AutoTakesWhatFits) {
   const RunConfig config = config_of(DeviceKind::cuda, Kind::automatic);
@@ -31,8 +35,8 @@ TEST(DeviceChoice, AutoTakesWhatFits) {
   EXPECT_EQ(choose_communicator(config, kThreadsWithGpus), Kind::nccl);
   EXPECT_EQ(choose_communicator(config, kProcesses), Kind::staged);
   EXPECT_EQ(choose_communicator(config, kProcessesWithGpus), Kind::nccl);
-  for (const bool mpi : {false, true}) {
-    EXPECT_EQ(choose_communicator(config, {.mpi = mpi, .ranks = 1, .devices = 1}), Kind::local);
+  for (const Launched launched : kAllLaunched) {
+    EXPECT_EQ(choose_communicator(config, {.launched = launched, .ranks = 1, .devices = 1}), Kind::local);
   }
 }
 
@@ -71,29 +75,30 @@ TEST(DeviceChoice, TakesWhatIsAskedForOrRefusesWhatCantBe) {
 }
 
 TEST(DeviceChoice, StagesOnManyThreadsDontGoThroughTheHost) {
-  const auto of_ranks = [](std::int64_t pipe, Kind kind, bool mpi) {
+  const auto of_ranks = [](std::int64_t pipe, Kind kind, Launched launched) {
     RunConfig config = config_of(DeviceKind::cuda, kind);
     config.grid.pipe = config.ranks = pipe;
     return testing::message_of<UserError>(
-        [&] { choose_communicator(config, {.mpi = mpi, .ranks = static_cast<int>(pipe), .devices = 1}); });
+        [&] { choose_communicator(config, {.launched = launched, .ranks = static_cast<int>(pipe), .devices = 1}); });
   };
-  EXPECT_EQ(of_ranks(3, Kind::staged, false), "");
-  EXPECT_NE(of_ranks(4, Kind::staged, false).find("--communicator local"), std::string::npos);
-  EXPECT_EQ(of_ranks(4, Kind::staged, true), "");
-  EXPECT_EQ(of_ranks(4, Kind::local, false), "");
+  EXPECT_EQ(of_ranks(3, Kind::staged, Launched::as_threads), "");
+  EXPECT_NE(of_ranks(4, Kind::staged, Launched::as_threads).find("--communicator local"), std::string::npos);
+  EXPECT_EQ(of_ranks(4, Kind::staged, Launched::by_mpi), "");
+  EXPECT_EQ(of_ranks(4, Kind::staged, Launched::over_tcp), "");
+  EXPECT_EQ(of_ranks(4, Kind::local, Launched::as_threads), "");
 }
 
 TEST(DeviceChoice, OnTheCpuRanksAreThreadsOrProcesses) {
-  const auto of_cpus = [](Kind kind, bool launched_by_mpi) {
-    return testing::message_of<UserError>(
-        [&] { check_communicator(config_of(DeviceKind::cpu, kind), launched_by_mpi); });
+  const auto of_cpus = [](Kind kind, Launched launched) {
+    return testing::message_of<UserError>([&] { check_communicator(config_of(DeviceKind::cpu, kind), launched); });
   };
-  for (const bool launched_by_mpi : {false, true}) {
-    EXPECT_EQ(of_cpus(Kind::automatic, launched_by_mpi), "");
-    EXPECT_EQ(of_cpus(Kind::local, launched_by_mpi).empty(), !launched_by_mpi);
-    EXPECT_EQ(of_cpus(Kind::mpi, launched_by_mpi).empty(), launched_by_mpi);
-    EXPECT_NE(of_cpus(Kind::nccl, launched_by_mpi).find("--device cuda"), std::string::npos);
-    EXPECT_NE(of_cpus(Kind::staged, launched_by_mpi).find("--device cuda"), std::string::npos);
+  for (const Launched launched : kAllLaunched) {
+    EXPECT_EQ(of_cpus(Kind::automatic, launched), "");
+    EXPECT_EQ(of_cpus(Kind::local, launched).empty(), launched == Launched::as_threads);
+    EXPECT_EQ(of_cpus(Kind::mpi, launched).empty(), launched == Launched::by_mpi);
+    EXPECT_EQ(of_cpus(Kind::tcp, launched).empty(), launched == Launched::over_tcp);
+    EXPECT_NE(of_cpus(Kind::nccl, launched).find("--device cuda"), std::string::npos);
+    EXPECT_NE(of_cpus(Kind::staged, launched).find("--device cuda"), std::string::npos);
   }
 }
 

@@ -50,6 +50,36 @@ TEST_P(Dropout, DrawsThePhiloxOfEachGlobalElement) {
   }
 }
 
+// Rows of a part of each sequence, from any of them on, draw what they draw among all rows.
+TEST_P(Dropout, PartsOfSequencesDrawWhatTheWholeDraws) {
+  const DType dtype = GetParam();
+  const std::int64_t stride = 6, cols = 37, sequences = 4;
+  const Values ones(static_cast<std::size_t>(sequences * stride * cols), 1.0);
+  Tensor x(dtype, sequences * stride, cols, ones), whole(dtype, sequences * stride, cols);
+  Workers workers(2);
+  dropout(workers, {1, 2, 3, 0, 0.5F}, x.view(), nullptr, whole.view());
+  const Values drawn = whole.values();
+  for (const std::int64_t seq : {1, 2, 3, 6}) {
+    for (std::int64_t part = 0; part < stride / seq; ++part) {
+      for (std::int64_t skipped = 0; skipped < 2 * seq; ++skipped) {
+        const std::int64_t rows = sequences * seq - skipped;
+        const std::int64_t first = skipped / seq * stride + part * seq + skipped % seq;
+        Tensor cut(dtype, rows, cols);
+        Matrix some = x.view();
+        some.rows = rows;
+        dropout(workers, {1, 2, 3, first, 0.5F, 1, 0, seq, stride}, some, nullptr, cut.view());
+        const Values found = cut.values();
+        for (std::int64_t row = 0; row < rows; ++row) {
+          const std::int64_t from = (row + skipped) / seq * stride + part * seq + (row + skipped) % seq;
+          const Values expected(drawn.begin() + from * cols, drawn.begin() + (from + 1) * cols);
+          EXPECT_EQ(Values(found.begin() + row * cols, found.begin() + (row + 1) * cols), expected)
+              << "row " << row << " of part " << part << " of " << seq << " rows";
+        }
+      }
+    }
+  }
+}
+
 // Columns computed separately, as on another grid, draw the same bits as in the whole matrix.
 TEST_P(Dropout, PartsOfColumnsDrawWhatTheWholeDraws) {
   const DType dtype = GetParam();

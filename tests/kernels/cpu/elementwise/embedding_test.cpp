@@ -77,10 +77,18 @@ TEST_P(Embedding, PositionGradientSumsSequences) {
     if (accumulate) dwpe.assign(testing::normal_values(context * cols, 2));
     Values expected = accumulate ? dwpe.values() : Values(static_cast<std::size_t>(context * cols));
     const Values douts = dout.values();
-    for (std::size_t i = 0; i < douts.size(); ++i) expected[i % static_cast<std::size_t>(seq * cols)] += douts[i];
-    testing::run_on_one_and_three_threads(
-        {}, {&dwpe}, [&](Workers& workers) { position_backward(workers, dout.view(), seq, dwpe.view(), accumulate); });
-    testing::expect_close(dwpe.values(), expected, {1e-5, 1e-5});
+    const Values before = expected;
+    for (const std::int64_t first : {0, 2, 3}) {
+      expected = before;
+      if (accumulate) dwpe.assign(testing::normal_values(context * cols, 2));
+      for (std::size_t i = 0; i < douts.size(); ++i) {
+        expected[static_cast<std::size_t>(first * cols) + i % static_cast<std::size_t>(seq * cols)] += douts[i];
+      }
+      testing::run_on_one_and_three_threads({}, {&dwpe}, [&](Workers& workers) {
+        position_backward(workers, dout.view(), seq, dwpe.view(), accumulate, first);
+      });
+      testing::expect_close(dwpe.values(), expected, {1e-5, 1e-5});
+    }
   }
 }
 

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -19,6 +21,7 @@ using testing::Values;
 struct Sizes {
   std::int64_t rows, experts, choices;
 };
+constexpr double kNoMargin = std::numeric_limits<float>::max();  // where a token takes all experts
 constexpr Sizes kSizes[] = {{1, 1, 1}, {7, 4, 2}, {33, 8, 3}, {600, 128, 8}, {5, 17, 17}};
 
 Tensor integers(std::int64_t rows, std::int64_t cols) {
@@ -63,7 +66,7 @@ TEST(Experts, RouteTakesTheLargestLogits) {
       Tensor logits = Tensor::random(DType::f32, sizes.rows, sizes.experts, 1, 2.0, 3);
       Tensor chosen = integers(sizes.rows, sizes.choices), weights(DType::f32, sizes.rows, sizes.choices);
       testing::run_on_one_and_three_threads({}, {&chosen, &weights}, [&](Workers& workers) {
-        route(workers, normalise, logits.view(), chosen.view(), weights.view());
+        route(workers, {normalise}, logits.view(), chosen.view(), weights.view());
       });
       std::vector<std::int64_t> experts;
       Values shares;
@@ -82,16 +85,88 @@ TEST(Experts, RouteTakesTheLargestLogits) {
 TEST(Experts, OfEqualLogitsTheLowerExpertIsChosen) {
   Tensor logits(DType::f32, 2, 5, {1, 3, 3, 3, 0, 2, 2, 2, 2, 2}), chosen = integers(2, 2), weights(DType::f32, 2, 2);
   Workers workers(1);
-  route(workers, true, logits.view(), chosen.view(), weights.view());
+  route(workers, {true}, logits.view(), chosen.view(), weights.view());
   EXPECT_EQ(values_of(chosen), (std::vector<std::int64_t>{1, 2, 0, 1}));
   testing::expect_close(weights.values(), {0.5, 0.5, 0.5, 0.5}, {0, 1e-7});
+}
+
+TEST(Experts, AGivenChoiceStaysAndGetsItsWeights) {
+  Tensor logits(DType::f32, 2, 3, {3, 1, 2, 0, 0, 0}), weights(DType::f32, 2, 2);
+  Tensor chosen = Tensor::integers(DType::i32, {1, 2, 0, 2});
+  Matrix table = chosen.view();
+  table.rows = 2, table.cols = table.row_stride = 2;
+  Workers workers(1);
+  route(workers, {.normalise = true, .given = true}, logits.view(), table, weights.view());
+  EXPECT_EQ(values_of(chosen), (std::vector<std::int64_t>{1, 2, 0, 2}));
+  const double first = 1 / (1 + std::exp(1.0));
+  testing::expect_close(weights.values(), {first, 1 - first, 0.5, 0.5}, {2e-6, 1e-7});
+}
+
+// Counts, the least margin and the flips of `chosen`, by the offsets of its sorted rows.
+struct Told {
+  std::vector<std::int64_t> counts;
+  double margin;
+  std::int64_t flips;
+  friend bool operator==(const Told&, const Told&) = default;
+};
+
+Told told_of(Tensor& logits, const Matrix& chosen) {
+  const std::int64_t experts = logits.view().cols;
+  Tensor slots = integers(chosen.rows, chosen.cols), sources = integers(1, chosen.rows * chosen.cols);
+  Tensor offsets = integers(1, experts + 1), counts = integers(1, experts), flips = integers(1, 1);
+  Tensor margin(DType::f32, 1, 1);
+  Workers one(1);
+  sort_by_expert(one, chosen, slots.view(), sources.view(), offsets.view());
+  testing::run_on_one_and_three_threads({}, {&counts, &margin, &flips}, [&](Workers& workers) {
+    count_choices(workers, logits.view(), chosen, offsets.view(), {counts.view(), margin.view(), flips.view()});
+  });
+  return {values_of(counts), margin.values().front(), values_of(flips).front()};
+}
+
+TEST(Experts, MarginAndCountsAreThoseOfTheChoice) {
+  for (const Sizes& sizes : kSizes) {
+    Tensor logits = Tensor::random(DType::f32, sizes.rows, sizes.experts, 1, 2.0, 3);
+    Tensor chosen = integers(sizes.rows, sizes.choices), weights(DType::f32, sizes.rows, sizes.choices);
+    Workers workers(1);
+    route(workers, {}, logits.view(), chosen.view(), weights.view());
+    Told expected{std::vector<std::int64_t>(static_cast<std::size_t>(sizes.experts)), kNoMargin, 0};
+    for (const std::int64_t expert : values_of(chosen)) ++expected.counts[static_cast<std::size_t>(expert)];
+    const Values of = logits.values();
+    for (std::int64_t r = 0; r < sizes.rows && sizes.choices < sizes.experts; ++r) {
+      Values row(of.begin() + r * sizes.experts, of.begin() + (r + 1) * sizes.experts);
+      std::ranges::sort(row, std::greater());
+      const auto border = static_cast<std::size_t>(sizes.choices);
+      expected.margin = std::min(expected.margin, row[border - 1] - row[border]);
+    }
+    const Told told = told_of(logits, chosen.view());
+    EXPECT_EQ(told.counts, expected.counts);
+    EXPECT_NEAR(told.margin, expected.margin, 1e-6 * expected.margin);
+    EXPECT_EQ(told.flips, 0);
+  }
+}
+
+// Tokens of the logits 5, 1, 4 and 2, 2, 2: the first takes expert 1 in place of 2, the second expert 2 in place of 0
+// or 1.
+TEST(Experts, FlipsAreChoicesThatTheLogitsWouldNotMake) {
+  Tensor logits(DType::f32, 2, 3, {5, 1, 4, 2, 2, 2});
+  const auto told = [&](const std::vector<std::int64_t>& choice) {
+    Tensor chosen = Tensor::integers(DType::i32, choice);
+    Matrix table = chosen.view();
+    table.rows = 2, table.cols = table.row_stride = 2;
+    return told_of(logits, table);
+  };
+  EXPECT_EQ(told({0, 2, 0, 1}), (Told{{2, 1, 1}, 0.0, 0}));
+  EXPECT_EQ(told({0, 1, 0, 1}), (Told{{2, 2, 0}, 0.0, 1}));
+  EXPECT_EQ(told({0, 1, 1, 2}), (Told{{1, 2, 1}, 0.0, 2}));
+  logits = Tensor(DType::f32, 2, 3, {5, 1, 4, 2, 2, 1.5});
+  EXPECT_EQ(told({0, 1, 1, 2}), (Told{{1, 2, 1}, 0.5, 2}));
 }
 
 TEST(Experts, ANotANumberStillGivesAChoice) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   Tensor logits(DType::f32, 2, 3, {kNan, kNan, kNan, 1, kNan, 2}), chosen = integers(2, 2), weights(DType::f32, 2, 2);
   Workers workers(1);
-  route(workers, false, logits.view(), chosen.view(), weights.view());
+  route(workers, {}, logits.view(), chosen.view(), weights.view());
   for (const std::int64_t row : {0, 1}) {
     const std::int32_t* const experts = chosen.view().i32() + 2 * row;
     EXPECT_TRUE(experts[0] >= 0 && experts[0] < experts[1] && experts[1] < 3) << experts[0] << " " << experts[1];
@@ -109,7 +184,7 @@ TEST(Experts, RouteBackwardIsTheGradientOfTheWeights) {
         Tensor dweights = Tensor::random(DType::f32, sizes.rows, sizes.choices, 2);
         Tensor dlogits(dtype, sizes.rows, sizes.experts, 5);
         Workers workers(1);
-        route(workers, normalise, logits.view(), chosen.view(), weights.view());
+        route(workers, {normalise}, logits.view(), chosen.view(), weights.view());
         testing::run_on_one_and_three_threads({}, {&dlogits}, [&](Workers& many) {
           route_backward(many, normalise, logits.view(), chosen.view(), dweights.view(), dlogits.view());
         });
@@ -152,6 +227,20 @@ TEST(Experts, RowsAreSortedByExpertAndThenByToken) {
   EXPECT_EQ(sorted(2, {0, 3, 1, 3, 0, 4, 1, 3}),
             (Lists{{{0, 4, 2, 5, 1, 7, 3, 6}, {0, 2, 1, 3, 0, 1, 3, 2}, {0, 2, 4, 4, 7, 8}}}));
   EXPECT_EQ(sorted(1, {3, 3, 3}), (Lists{{{0, 1, 2}, {0, 1, 2}, {0, 0, 0, 0, 3, 3}}}));
+}
+
+// Two ranks with two experts each gave 3 + 1 + 0 + 2 and 0 + 2 + 4 + 0 rows.
+TEST(OffsetsOfRank, AddWhatAllRanksGave) {
+  Tensor table = integers(2, 5);
+  std::int64_t i = 0;
+  for (const std::int32_t offset : {0, 3, 4, 4, 6, 0, 0, 2, 6, 6}) table.view().i32()[i++] = offset;
+  Tensor offsets = integers(1, 3);
+  for (const std::int64_t place : {0, 1}) {
+    testing::run_on_one_and_three_threads(
+        {}, {&offsets}, [&](Workers& workers) { offsets_of_rank(workers, table.view(), place, offsets.view()); });
+    EXPECT_EQ(values_of(offsets),
+              place == 0 ? (std::vector<std::int64_t>{0, 3, 6}) : (std::vector<std::int64_t>{0, 4, 6}));
+  }
 }
 
 // Rows of 13 tokens with three choices each among many more rows than a chunk takes.

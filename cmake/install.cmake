@@ -43,7 +43,7 @@ install(TARGETS ${weft_targets} EXPORT weftTargets INCLUDES DESTINATION ${CMAKE_
 # installed.
 file(GLOB_RECURSE weft_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
      base/*.h graph/*.h ops/*.h runtime/*.h inspect/*.h)
-list(FILTER weft_headers EXCLUDE REGEX "^runtime/(comm/tcp|execute|policy/library|policy/python)/|/mpi_communicator\\.h$|/policy_abi\\.h$")
+list(FILTER weft_headers EXCLUDE REGEX "^runtime/(execute|policy/library|policy/python)/|^runtime/comm/(control|greeting|rendezvous|socket|tcp_port)\\.h$|/mpi_communicator\\.h$|/policy_abi\\.h$")
 list(APPEND weft_headers runtime/execute/channel_groups.h runtime/execute/cpu/cpu_executor.h
                          runtime/execute/executor.h runtime/execute/program/program.h
                          runtime/execute/state.h runtime/execute/watchdog.h)

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/comm/tcp/control.h"
-#include "runtime/comm/tcp/tcp_port.h"
+#include "runtime/comm/control.h"
+#include "runtime/comm/tcp_port.h"
 
 namespace weft::comm {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/tcp/socket.h"
+#include "runtime/comm/socket.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "tests/runtime/comm/tcp/tcp_ranks.h"
+#include "tests/runtime/comm/tcp_ranks.h"
 
 namespace weft {
 namespace {

@@ -2,8 +2,8 @@
 // equal. The first byte chooses the reader.
 #include <algorithm>
 
-#include "runtime/comm/tcp/control.h"
-#include "runtime/comm/tcp/rendezvous.h"
+#include "runtime/comm/control.h"
+#include "runtime/comm/rendezvous.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace {

@@ -51,7 +51,6 @@ std::span<std::int32_t> chosen_of(const execute::State& state, std::int64_t laye
 
 std::vector<std::int64_t> RoutedStep::expert_layers(std::int64_t pipe) const {
   std::vector<std::int64_t> layers = model.expert_layers();
-  if (step.grid.pipe == 1) return layers;
   const ops::PipelineLayout& layout = step.pipeline;
   std::erase_if(layers, [&](std::int64_t layer) { return layout.rank_of(layout.stage_of_layer(layer)) != pipe; });
   return layers;

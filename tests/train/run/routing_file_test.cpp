@@ -88,7 +88,8 @@ TEST(RoutingFile, OfAnotherModelDataOrLengthIsRefused) {
 TEST(RoutingFile, OtherFilesAndImpossibleChoicesAreRefused) {
   const testing::TemporaryFolder folder;
   EXPECT_TRUE(refuses([&] { RoutingFile(folder.write("a", "no line")); }, {"is no recorded routing"}));
-  EXPECT_TRUE(refuses([&] { RoutingFile(folder.write("b", "{\"format\":\"other\",\"version\":1}\n")); }, {"other"}));
+  EXPECT_TRUE(
+      refuses([&] { RoutingFile(folder.write("b", "{\"format\":\"other\",\"version\":1}\n")); }, {"weft-routing"}));
   const std::filesystem::path path = folder.path("routing");
   for (const Choices& wrong : {Choices{3, 3}, Choices{2, 1}, Choices{0, 4}}) {
     Choices choices = choices_with(1);

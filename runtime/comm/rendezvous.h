@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/comm/greeting.h"
 #include "runtime/comm/tcp.h"
-#include "runtime/comm/tcp/greeting.h"
 
 namespace weft::comm {
 

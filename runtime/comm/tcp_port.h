@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/comm/control.h"
 #include "runtime/comm/message_communicator.h"
-#include "runtime/comm/tcp/control.h"
 
 namespace weft::comm {
 

@@ -1,5 +1,5 @@
 // All ranks meet, or each ends within the limit with the cause.
-#include "runtime/comm/tcp/rendezvous.h"
+#include "runtime/comm/rendezvous.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
-#include "tests/runtime/comm/tcp/tcp_ranks.h"
+#include "tests/runtime/comm/tcp_ranks.h"
 
 namespace weft::comm {
 namespace {

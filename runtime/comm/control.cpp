@@ -1,4 +1,4 @@
-#include "runtime/comm/tcp/control.h"
+#include "runtime/comm/control.h"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/comm/control.h"
 #include "runtime/comm/launch.h"
-#include "runtime/comm/tcp/control.h"
 #include "tests/base/messages.h"
 #include "tests/runtime/comm/collectives_check.h"
 #include "tests/runtime/comm/ranks.h"
-#include "tests/runtime/comm/tcp/tcp_ranks.h"
+#include "tests/runtime/comm/tcp_ranks.h"
 
 namespace weft::comm {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/comm/socket.h"
 #include "runtime/comm/tcp.h"
-#include "runtime/comm/tcp/socket.h"
 
 namespace weft::testing {
 

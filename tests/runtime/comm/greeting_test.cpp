@@ -1,5 +1,5 @@
 // Who knows the token comes in; strangers are turned away by name, and hold nobody up.
-#include "runtime/comm/tcp/greeting.h"
+#include "runtime/comm/greeting.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
-#include "tests/runtime/comm/tcp/tcp_ranks.h"
+#include "tests/runtime/comm/tcp_ranks.h"
 
 namespace weft::comm {
 namespace {

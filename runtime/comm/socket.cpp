@@ -1,4 +1,4 @@
-#include "runtime/comm/tcp/socket.h"
+#include "runtime/comm/socket.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "runtime/comm/tcp/rendezvous.h"
+#include "runtime/comm/rendezvous.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "runtime/comm/tcp/tcp_port.h"
+#include "runtime/comm/tcp_port.h"
 
 #include <fmt/format.h>
 #include <sys/uio.h>

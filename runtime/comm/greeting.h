@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/keyed_digest.h"
-#include "runtime/comm/tcp/socket.h"
+#include "runtime/comm/socket.h"
 
 namespace weft::comm {
 

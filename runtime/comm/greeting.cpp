@@ -1,4 +1,4 @@
-#include "runtime/comm/tcp/greeting.h"
+#include "runtime/comm/greeting.h"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/comm/rendezvous.h"
 #include "runtime/comm/tcp.h"
-#include "runtime/comm/tcp/rendezvous.h"
 
 namespace weft::comm {
 

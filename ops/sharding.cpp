@@ -433,7 +433,8 @@ std::string nearest_grid_flags(const ModelConfig& model, const graph::Grid& want
 void validate_grid(const ModelConfig& model, const graph::Grid& grid, std::int64_t batch, bool fixed_ranks) {
   if (const auto wrong = fold_misfit(model, grid)) {
     graph::Grid wanted = grid;
-    const std::int64_t unit = std::lcm(grid.context, model.experts > 0 ? grid.expert : 1);
+    const bool shares_experts = model.experts > 0 && model.experts % grid.expert == 0;
+    const std::int64_t unit = std::lcm(grid.context, shares_experts ? grid.expert : 1);
     if (!fixed_ranks) wanted.z = (grid.z + unit - 1) / unit * unit;
     throw UserError(fmt::format("grid {}: {}", graph::to_string(grid), wrong->first), wrong->second,
                     fmt::format("choose {}", nearest_grid_flags(model, wanted, wanted.ranks(), batch)));

@@ -1,6 +1,7 @@
 #include "runtime/comm/mpi_communicator.h"
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -36,15 +37,11 @@ class MpiPort final : public MessagePort {
   }
 
   void send(std::size_t place, int peer, int tag, std::span<const std::byte> bytes, std::string_view what) override {
-    check_mpi(
-        MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer, tag, comm_.get(), &requests_[place]),
-        what);
+    check_mpi(MPI_Isend(bytes.data(), count_of(bytes), MPI_BYTE, peer, tag, comm_.get(), &requests_[place]), what);
   }
 
   void receive(std::size_t place, int peer, int tag, std::span<std::byte> bytes, std::string_view what) override {
-    check_mpi(
-        MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer, tag, comm_.get(), &requests_[place]),
-        what);
+    check_mpi(MPI_Irecv(bytes.data(), count_of(bytes), MPI_BYTE, peer, tag, comm_.get(), &requests_[place]), what);
   }
 
   // Tests all requests by one call, because MPI polls all of its queues in every call.
@@ -61,6 +58,14 @@ class MpiPort final : public MessagePort {
   }
 
  private:
+  // MPI counts in int.
+  static int count_of(std::span<const std::byte> bytes) {
+    if (bytes.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max()))
+      return static_cast<int>(bytes.size());
+    throw RuntimeFault(
+        fmt::format("a message of {} bytes: MPI takes less than 2 GiB. Fix: a smaller --micro-batch", bytes.size()));
+  }
+
   CommHandle comm_;
   int rank_, size_;
   std::vector<MPI_Request> requests_;  // by place; MPI_REQUEST_NULL where none is pending

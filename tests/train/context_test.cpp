@@ -40,17 +40,8 @@ const std::vector<graph::Grid>& grids_with_context() {
   return all;
 }
 
-// Two micro-batches of 24 sequences in all, with dropout and clipping.
 testing::GridRun context_run(const ops::ModelConfig& model, const graph::Grid& grid) {
-  testing::GridRun run{.model = model,
-                       .step = {.micro_batch = 24 / (2 * grid.batch_ranks()),
-                                .seq_len = 12,
-                                .micro_batches = 2,
-                                .grid = grid,
-                                .pipeline = {},
-                                .dropout = 0.1F,
-                                .clip = 0.5F},
-                       .steps = 4};
+  testing::GridRun run = testing::two_micro_batches(model, grid, 12, 4);
   if (grid.pipe > 1) {
     run.policy = "1f1b";
     run.step.pipeline = ops::balanced_layout(run.model, run.step.seq_len, grid.pipe);

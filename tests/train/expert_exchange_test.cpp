@@ -15,18 +15,8 @@
 namespace weft::train {
 namespace {
 
-// Two micro-batches of 24 sequences in all, with dropout and clipping.
 testing::GridRun exchange_run(testing::ModelKind kind, const graph::Grid& grid) {
-  return {.model = testing::tiny_model(
-              kind, {.layers = 2, .hidden = 48, .heads = 12, .kv_heads = 12, .ffn = 36, .vocab = 61, .context = 12}),
-          .step = {.micro_batch = 24 / (2 * grid.batch_ranks()),
-                   .seq_len = 6,
-                   .micro_batches = 2,
-                   .grid = grid,
-                   .pipeline = {},
-                   .dropout = 0.1F,
-                   .clip = 0.5F},
-          .steps = 4};
+  return testing::run_of_experts(kind, grid, 4);
 }
 
 // All ranks of z neighbours or pairs of them, with each other axis, and with neighbours that share sequences.

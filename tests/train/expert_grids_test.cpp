@@ -12,23 +12,14 @@
 namespace weft::train {
 namespace {
 
-testing::GridRun run_of_experts(testing::ModelKind kind, const graph::Grid& grid) {
-  return {.model = testing::tiny_model(
-              kind, {.layers = 2, .hidden = 48, .heads = 12, .kv_heads = 12, .ffn = 36, .vocab = 61, .context = 12}),
-          .step = {.micro_batch = 24 / (2 * grid.batch_ranks()),
-                   .seq_len = 6,
-                   .micro_batches = 2,
-                   .grid = grid,
-                   .pipeline = {},
-                   .dropout = 0.1F,
-                   .clip = 0.5F},
-          .steps = 3};
+testing::GridRun short_run(testing::ModelKind kind, const graph::Grid& grid) {
+  return testing::run_of_experts(kind, grid, 3);
 }
 
 TEST(ExpertGrids, PoliciesAndRewritesChangeNoBit) {
   for (const graph::Grid& grid : {graph::Grid{.x = 2, .y = 2}, graph::Grid{.y = 2, .z = 2}}) {
     SCOPED_TRACE(graph::to_string(grid));
-    testing::GridRun run = run_of_experts(testing::ModelKind::mixtral, grid);
+    testing::GridRun run = short_run(testing::ModelKind::mixtral, grid);
     run.step.sequence_parallel = grid.z > 1;
     const testing::GridOutcome expected = testing::run_grid(run);
     testing::expect_equal_under_policies(run, expected);
@@ -41,7 +32,7 @@ TEST(ExpertGrids, PoliciesAndRewritesChangeNoBit) {
 }
 
 TEST(ExpertGrids, StagesKeepTheirBitsUnderSchedules) {
-  testing::GridRun run = run_of_experts(testing::ModelKind::qwen3_moe, {.y = 2, .pipe = 2});
+  testing::GridRun run = short_run(testing::ModelKind::qwen3_moe, {.y = 2, .pipe = 2});
   run.step.pipeline = ops::balanced_layout(run.model, run.step.seq_len, 2);
   run.policy = "1f1b";
   const testing::GridOutcome expected = testing::run_grid(run);
@@ -58,7 +49,7 @@ TEST(ExpertGrids, ReplayedChoicesAreTaken) {
   for (const graph::Grid& grid :
        {graph::Grid{.x = 2, .z = 2}, graph::Grid{.y = 2, .data = 2}, graph::Grid{.pipe = 2}}) {
     SCOPED_TRACE(graph::to_string(grid));
-    testing::GridRun run = run_of_experts(testing::ModelKind::qwen3_moe, grid);
+    testing::GridRun run = short_run(testing::ModelKind::qwen3_moe, grid);
     if (grid.pipe > 1) {
       run.policy = "1f1b";
       run.step.pipeline = ops::balanced_layout(run.model, run.step.seq_len, 2);
@@ -82,7 +73,7 @@ TEST(ExpertGrids, ReplayedChoicesAreTaken) {
 // another layer.
 TEST(ExpertGrids, LayersWithoutExpertsMayStandBetweenThem) {
   const auto run_on = [](const graph::Grid& grid) {
-    testing::GridRun run = run_of_experts(testing::ModelKind::qwen3_moe, grid);
+    testing::GridRun run = short_run(testing::ModelKind::qwen3_moe, grid);
     run.model.layers = 4;
     run.model.dense_layers = ops::LayerSet({1, 3});
     return run;
@@ -100,7 +91,7 @@ TEST(ExpertGrids, LayersWithoutExpertsMayStandBetweenThem) {
 
 TEST(ExpertGrids, AdaptersOfAttentionTrainLikeOneRank) {
   const auto run_on = [](const graph::Grid& grid) {
-    testing::GridRun run = run_of_experts(testing::ModelKind::mixtral, grid);
+    testing::GridRun run = short_run(testing::ModelKind::mixtral, grid);
     run.model.lora = {.rank = 4, .on = ops::kLoraQkv | ops::kLoraOut};
     return run;
   };

@@ -80,6 +80,26 @@ inline GridRun narrow_run(const graph::Grid& grid) {
       .steps = 1};
 }
 
+/// Two micro-batches of 24 sequences in all, with dropout and clipping.
+inline GridRun two_micro_batches(const ops::ModelConfig& model, const graph::Grid& grid, std::int64_t seq_len,
+                                 std::int64_t steps) {
+  return {.model = model,
+          .step = {.micro_batch = 24 / (2 * grid.batch_ranks()),
+                   .seq_len = seq_len,
+                   .micro_batches = 2,
+                   .grid = grid,
+                   .pipeline = {},
+                   .dropout = 0.1F,
+                   .clip = 0.5F},
+          .steps = steps};
+}
+
+/// The same of a narrow model with experts.
+inline GridRun run_of_experts(ModelKind kind, const graph::Grid& grid, std::int64_t steps) {
+  const ModelSizes sizes{.layers = 2, .hidden = 48, .heads = 12, .kv_heads = 12, .ffn = 36, .vocab = 61, .context = 12};
+  return two_micro_batches(tiny_model(kind, sizes), grid, 6, steps);
+}
+
 /// A model of eight narrow layers, and runs of it in pipeline stages.
 inline ops::ModelConfig pipeline_model(ops::Family family) {
   return of_family(family,

@@ -28,9 +28,8 @@ constexpr std::int64_t kAmxBlock = 256;  // a strip of A takes 32 of 48 KiB
 // The size of a panel: at most 4.5 MiB of A and 5 MiB of B are packed at a time.
 constexpr std::int64_t kPanelRows = kPackedRowsAtOnce, kPanelCols = 1152;
 
-// Slices with all rows have at most this many columns, and their packed columns of B stay in the second-level cache;
-// they have the width with which all workers end together. If a panel has fewer than two slices a thread, other slices
-// are halved, down to the least size.
+// Slices with all rows have at most this many columns, and their packed columns of B stay in the second-level cache. If
+// a panel has fewer than two slices a thread, slices are halved, down to the least size.
 constexpr std::int64_t kMostColsAtOnce = 384, kLeastCols = 96, kLeastRows = 64;
 
 // The part of a panel that a worker packs at a time: kPackWidth rows of op(A) or columns of op(B) if these are
@@ -42,18 +41,6 @@ static_assert(kPackWidth % kAmxRows == 0 && kPackWidth % kAmxCols == 0);
 // Equal parts of `size`, none above `most`, in multiples of `unit`.
 std::int64_t equal_parts(std::int64_t size, std::int64_t most, std::int64_t unit) {
   return round_up(ceil_div(size, ceil_div(size, most)), unit);
-}
-
-// The width of slices with which equally fast workers end soonest; of equal ones the widest. Workers take full slices
-// in turns, and one of them the rest.
-std::int64_t soonest_width(std::int64_t cols, std::int64_t most, std::int64_t unit, std::int64_t threads) {
-  std::int64_t best = most, least_cols = cols + 1;  // of the worker that has most
-  for (std::int64_t width = most; width >= std::min(most, kLeastCols); width -= unit) {
-    const std::int64_t full = cols / width, rest = full % threads == 0 ? cols % width : 0;
-    const std::int64_t of_one = ceil_div(full, threads) * width + rest;
-    if (of_one < least_cols) best = width, least_cols = of_one;
-  }
-  return best;
 }
 
 std::int64_t block_of(std::int64_t depth, PackedUnit unit) {
@@ -147,10 +134,6 @@ void PackedGemm::divide(Panel& panel, int threads) const {
     const std::int64_t slices = ceil_div(panel.rows, panel.slice_rows) * ceil_div(panel.cols, panel.slice_cols);
     return slices < std::int64_t{2} * threads;
   };
-  if (rows_at_once_ && threads > 1) {
-    panel.slice_cols = soonest_width(panel.cols, slice_cols_, tile_.cols, threads);
-    if (panel.slice_cols > kLeastCols) return;
-  }
   while (few() && panel.slice_cols > kLeastCols) panel.slice_cols = round_up(panel.slice_cols / 2, tile_.cols);
   while (few() && panel.slice_rows > kLeastRows) panel.slice_rows = round_up(panel.slice_rows / 2, tile_.rows);
 }

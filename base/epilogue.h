@@ -6,8 +6,9 @@
 
 namespace weft {
 
-/// gelu: writes gelu(C) as well as C. gelu_gradient: multiplies the product by gelu′(x) before it is written as C.
-enum class Epilogue : std::uint8_t { none, gelu, gelu_gradient };
+/// gelu: writes gelu(C) as well as C. gelu_gradient: multiplies the product by gelu′(x) before it is written as C. add:
+/// adds another matrix to the product before it is written as C.
+enum class Epilogue : std::uint8_t { none, gelu, gelu_gradient, add };
 
 constexpr std::string_view to_string(Epilogue epilogue) {
   switch (epilogue) {
@@ -17,6 +18,8 @@ constexpr std::string_view to_string(Epilogue epilogue) {
       return "gelu";
     case Epilogue::gelu_gradient:
       return "gelu_gradient";
+    case Epilogue::add:
+      return "add";
   }
   return "?";
 }

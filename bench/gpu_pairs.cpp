@@ -75,6 +75,7 @@ class Pairs {
     down_gradient(t, h);
     added_residual(t, h, h);
     added_residual(t, h, 4 * h);
+    by_tf32(t, h);
   }
 
   void attention(const cuda::AttentionShape& shape) {
@@ -253,6 +254,22 @@ class Pairs {
       cuda::add(launch, y, residual, sum);
     };
     compare(name, launch, by_kernels, fused, {{sum2, sum}});
+    pool_.clear();
+  }
+
+  /// A product of fp32 numbers, and the same of their first digits.
+  void by_tf32(std::int64_t t, std::int64_t h) {
+    const std::string name = fmt::format("product {}x{}x{} of fp32", t, 4 * h, h);
+    const Matrix x = wide(t, h), w = wide(4 * h, h), y = wide(t, 4 * h), y2 = wide(t, 4 * h);
+    const cuda::Launch launch = with_scratch(0);
+    cuda::GemmKey key = key_of(x, w, y, false, true);
+    const auto exact = fastest(launch, key, x, w, y, {});
+    key.tf32 = true;
+    const auto rounded = fastest(launch, key, x, w, y2, {});
+    const double slow = time(name, [&] { exact->run(launch); });
+    const double fast = time(name + " by TF32", [&] { rounded->run(launch); });
+    print(name + ", fp32 over TF32", slow / fast, "times");
+    expect_same(name, {{y2, y}});
     pool_.clear();
   }
 

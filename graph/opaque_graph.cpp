@@ -304,6 +304,7 @@ KindClass drawn_as(const OpenTask& task) {
   constexpr std::array kWords = {Word{"allreduce", KindClass::all_reduce},
                                  Word{"allgather", KindClass::all_gather},
                                  Word{"reducescatter", KindClass::reduce_scatter},
+                                 Word{"alltoall", KindClass::exchange},
                                  Word{"memcpy", KindClass::copy},
                                  Word{"memset", KindClass::copy},
                                  Word{"copy", KindClass::copy},

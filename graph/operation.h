@@ -39,13 +39,6 @@ using OperationVariant = JoinedLists<ProductOperations, NormOperations, ColumnOp
                                      AttentionOperations, ElementwiseOperations, LossOperations, OptimizerOperations,
                                      CollectiveOperations, ExpertOperations, OperationList<Opaque>>::Variant;
 
-template <class Op, class List>
-inline constexpr bool is_in_list = false;
-template <class Op, class... Ops>
-inline constexpr bool is_in_list<Op, OperationList<Ops...>> = (std::is_same_v<Op, Ops> || ...);
-template <class Op>
-inline constexpr bool is_of_experts = is_in_list<Op, ExpertOperations>;
-
 template <class Op, class Variant>
 inline constexpr bool is_alternative_of = false;
 template <class Op, class... Ops>

@@ -320,8 +320,12 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
   const graph::View norm_and_factor = low.elements(metrics, 3, 2);
   zero_other_slots(low, std::move(written));
   if (summed) all_reduce(low, "all_reduce_norms", norm_partials(low), count, graph::Channel::world);
-  low.emit("clip", graph::ClipFactor{count, step.clip},
-           {{"partials", low.read(norm_partials(low))}, {"norm_and_factor", graph::write(norm_and_factor)}});
+  const bool clips = step.clip > 0;
+  const auto emit_clip = [&] {
+    low.emit("clip", graph::ClipFactor{count, step.clip},
+             {{"partials", low.read(norm_partials(low))}, {"norm_and_factor", graph::write(norm_and_factor)}});
+  };
+  if (clips) emit_clip();
 
   for (const auto& parameter : low.parameters()) {
     if (parameter->spec->frozen) continue;
@@ -340,21 +344,23 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
         gradient.zero1 ? low.scratch("own", low.dtype(), {n}, graph::Role::workspace) : parameter->tensor;
     const bool has_master = low.dtype() == DType::bf16 || gradient.zero1;
     const graph::View weights = low.elements(updated, 0, n);
-    low.emit("adamw",
-             graph::AdamW{n, step.beta1, step.beta2, step.eps, spec.matrix ? step.weight_decay : 0.0F, has_master},
-             {{"param", gradient.zero1 ? graph::write(weights) : graph::read_write(weights)},
-              {"grad", graph::read(low.elements(gradient.tensor, 0, n))},
-              {"m", moment(".m")},
-              {"v", moment(".v")},
-              {"scalars", low.read(scalars)},
-              {"norm_and_factor", graph::read(norm_and_factor)},
-              {"master", graph::access_if(has_master, [&] { return moment(".master"); })}});
+    low.emit(
+        "adamw",
+        graph::AdamW{n, step.beta1, step.beta2, step.eps, spec.matrix ? step.weight_decay : 0.0F, has_master, !clips},
+        {{"param", gradient.zero1 ? graph::write(weights) : graph::read_write(weights)},
+         {"grad", graph::read(low.elements(gradient.tensor, 0, n))},
+         {"m", moment(".m")},
+         {"v", moment(".v")},
+         {"scalars", low.read(scalars)},
+         {"norm_and_factor", graph::access_if(clips, [&] { return graph::read(norm_and_factor); })},
+         {"master", graph::access_if(has_master, [&] { return moment(".master"); })}});
     if (gradient.zero1) {
       const std::int64_t ranks = low.grid().data;
       low.emit("all_gather", graph::AllGather{graph::Channel::data, ranks, n},
                {{"in", graph::read(weights)}, {"out", graph::write(low.elements(parameter->tensor, 0, ranks * n))}});
     }
   }
+  if (!clips) emit_clip();  // its norm is told; no update waits for it
 }
 
 }  // namespace weft::ops

@@ -61,7 +61,8 @@ class GradientReducer {
 /// Emits the partial norm of each gradient in order of completion, the clip factor, then an AdamW task for each
 /// parameter in forward order: the weights that the next step needs first are updated first. With ZeRO-1 an all-gather
 /// over data follows. The partial norms come after the whole backward pass in program order, because each waits for its
-/// gradient's reduction; a policy may run them as gradients arrive.
+/// gradient's reduction; a policy may run them as gradients arrive. Without clipping, an update waits for its own
+/// gradient alone, and the norm of all is the last task.
 void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<ReducedGradient>& reduced,
                      graph::TensorId metrics);
 

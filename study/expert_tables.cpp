@@ -8,8 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "base/error.h"
-#include "base/files/input_file.h"
 #include "inspect/drawing/expert_chart.h"
 
 namespace weft::study {
@@ -45,26 +43,6 @@ std::string margin_text(const train::ExpertLoad& all, std::size_t layer) {
 }
 
 }  // namespace
-
-std::vector<train::ExpertLoad> read_expert_loads(const std::filesystem::path& file) {
-  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
-  const std::string text = read_text_file(file, "the file", kMostBytes, "the loads of a run's experts",
-                                          "give a run folder, with the files that weft train wrote");
-  std::vector<train::ExpertLoad> loads;
-  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
-    const std::string name = fmt::format("{} line {}", file.string(), loads.size() + 1);
-    train::ExpertLoad load = train::parse_expert_load(std::string_view(text).substr(at, end - at), name);
-    const auto shape = [](const train::ExpertLoad& of) {
-      return std::pair(of.layers.size(), of.layers.empty() ? 0 : of.layers.front().tokens.size());
-    };
-    if (load.layers.empty() || (!loads.empty() && shape(load) != shape(loads.front()))) {
-      throw UserError(name + " has other layers or experts than the lines before", "lines of one model",
-                      "begin a new run in a folder of its own");
-    }
-    loads.push_back(std::move(load));
-  }
-  return loads;
-}
 
 std::optional<inspect::ReportTable> experts_table(const std::vector<train::ExpertLoad>& loads, bool replayed) {
   if (loads.empty()) return std::nullopt;

@@ -1,7 +1,6 @@
 // The experts of a run in its report: how evenly tokens went to them, and how near the routers were to other choices.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -9,9 +8,6 @@
 #include "train/run/expert_load.h"
 
 namespace weft::study {
-
-/// The lines of experts.jsonl. A last line without an end is what a kill leaves. Throws UserError on any other file.
-std::vector<train::ExpertLoad> read_expert_loads(const std::filesystem::path& file);
 
 /// A picture of layers and experts over steps, and a row for each layer. nullopt without lines.
 std::optional<inspect::ReportTable> experts_table(const std::vector<train::ExpertLoad>& loads, bool replayed);

@@ -298,7 +298,7 @@ ReadRun read_run(const fs::path& folder, const std::vector<train::Setting>& over
     add_tables(run, run.views[k], causes.empty() ? std::nullopt : std::optional(std::move(causes[k])));
   }
   if (const fs::path experts = folder / train::kExpertsFile; fs::exists(experts)) {
-    auto table = experts_table(read_expert_loads(experts), !run.config.replay_routing.empty());
+    auto table = experts_table(train::read_expert_loads(experts), !run.config.replay_routing.empty());
     if (table) run.shares.push_back(std::move(*table));
   }
   return run;

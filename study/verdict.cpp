@@ -48,6 +48,13 @@ std::vector<Change> numbered_remedies(const simulate::Explanation& explanation) 
   return changes;
 }
 
+/// Divided by its smallest factor; 1 stays.
+std::int64_t fewer(std::int64_t ranks) {
+  std::int64_t factor = 2;
+  while (factor < ranks && ranks % factor != 0) ++factor;
+  return ranks > 1 ? ranks / factor : 1;
+}
+
 }  // namespace
 
 std::string_view identifier_of(BoundBy by) {
@@ -105,6 +112,15 @@ std::vector<Change> other_settings(const PolicyStep& step,
   if (config.micro_batch > 1 && config.micro_batch % 2 == 0) {
     add(fmt::format("--micro-batch {}", config.micro_batch / 2), kRoundings,
         [](train::RunConfig& run) { run.micro_batch /= 2; });
+  }
+  const auto add_grid = [&](graph::Grid grid) {
+    add(fmt::format("--grid {}", graph::to_string(grid)), kRoundings, [&](train::RunConfig& run) { run.grid = grid; });
+  };
+  for (std::int64_t graph::Grid::*fold : {&graph::Grid::expert, &graph::Grid::context}) {
+    graph::Grid grid = config.grid;
+    grid.*fold = fewer(grid.*fold);
+    const bool fits = config.global_batch % (grid.batch_ranks() * config.micro_batch) == 0;
+    if (!measured && grid.*fold < config.grid.*fold && fits) add_grid(grid);
   }
   return found;
 }

@@ -39,8 +39,8 @@ struct Change {
 };
 
 /// Settings of the run's configuration that the user may change: gradients sent as bf16, nothing recomputed,
-/// micro-batches of half the size. `plan` plans and simulates a run on the costs of the step. A setting that the
-/// configuration can't have is left out.
+/// micro-batches of half the size, fewer ranks that share out experts or sequences. `plan` plans and simulates a run on
+/// the costs of the step. A setting that the configuration can't have is left out.
 std::vector<Change> other_settings(const PolicyStep& step,
                                    const std::function<PolicyStep(train::ResolvedRun run)>& plan);
 

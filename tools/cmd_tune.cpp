@@ -29,6 +29,7 @@ struct TuneOptions {
   train::RunConfig config;  // not yet resolved
   std::string output = std::string(execute::kGemmTuningFile);
   int rounds = execute::GemmTrialOptions{}.rounds;
+  bool cold = false;
   bool json = false;
   bool quiet = false;
 };
@@ -40,7 +41,7 @@ struct TunedProduct {
 
 std::vector<TunedProduct> measure(const train::ResolvedRun& run, const TuneOptions& options) {
   const std::vector<train::RunProduct> of_run = train::products_of_run(run);
-  const execute::TryGemm trial = train::gemm_trials(run.config, options.rounds);
+  const execute::TryGemm trial = train::gemm_trials(run.config, options.rounds, options.cold);
   std::vector<TunedProduct> products;
   StatusLine line(!options.quiet && !options.json);
   for (const train::RunProduct& product : of_run) {
@@ -142,6 +143,9 @@ Command describe_tune() {
   const auto options = std::make_shared<TuneOptions>();
   command.add(output_option(options->output, "FILE.json", "the file to write, for --gemm-tuning"));
   command.add(number_option("--rounds", &options->rounds, "rounds in which the best methods are compared", 1, 1000));
+  command.add({.names = "--cold",
+               .target = &options->cold,
+               .help = "with device cuda: other data fills the GPU's cache before each timed run"});
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});
   const ConfigOptions config(command);

@@ -93,6 +93,13 @@ StyledText paragraph(const ExplainedStep& step, const simulate::ExposureGroup& g
                                                           ms(worst.exposed_ns), ms(worst.duration_ns))},
              {"    why", worst.because}},
             width));
+  if (const std::string_view purpose = simulate::purpose_of(task.operation); !purpose.empty()) {
+    text.add(lines({{"    what", std::string(purpose)},
+                    {"    also",
+                     "another policy (weft compare), a smaller expert or context of the grid, or faster "
+                     "links may shorten it"}},
+                   width));
+  }
   std::vector<std::vector<std::string>> rows;
   for (const simulate::Remedy& remedy : group.remedies) {
     rows.push_back(remedy_row(remedy, group.members.size(), group.exposed_ns));
@@ -212,6 +219,7 @@ JsonObject collective_json(const graph::Graph& graph, const simulate::ExposedCol
       .add("name", task.name)
       .add("kind", graph::kind_name(task.operation))
       .add("channel", graph.channel_name(*graph::channel_of(task.operation)))
+      .add("purpose", simulate::purpose_of(task.operation))
       .add("exposed_ms", ms(exposed.exposed_ns))
       .add("duration_ms", ms(exposed.duration_ns))
       .add("alone_ms", ms(exposed.alone_ns))

@@ -165,7 +165,7 @@ struct AllToAll {
   bool inverse = false;
 
   static constexpr std::string_view kind = "all_to_all";
-  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr KindClass kind_class = KindClass::exchange;
   static constexpr auto fields() {
     return std::tuple{field("channel", &AllToAll::channel), field("ranks", &AllToAll::ranks),
                       field("count", &AllToAll::count), field("parts", &AllToAll::parts),
@@ -191,7 +191,7 @@ struct ExchangeRows {
   bool inverse = false;
 
   static constexpr std::string_view kind = "exchange_rows";
-  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr KindClass kind_class = KindClass::exchange;
   static constexpr auto fields() {
     return std::tuple{field("channel", &ExchangeRows::channel),
                       field("ranks", &ExchangeRows::ranks),

@@ -46,11 +46,11 @@ struct ClipFactor {
 
 /// Adam with decoupled weight decay: g = grad·factor; m and v are updated; p −= lr·(m̂/(√v̂ + eps) + weight_decay·p).
 /// scalars = {lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale}. A master copy holds the fp32 weights of a narrower or a shared
-/// param: the update is done on the master copy, and param gets its rounded value.
+/// param: the update is done on the master copy, and param gets its rounded value. If unclipped, factor is 1.
 struct AdamW {
   std::int64_t n;
   float beta1, beta2, eps, weight_decay;
-  bool has_master = false;
+  bool has_master = false, unclipped = false;
 
   static constexpr std::string_view kind = "adamw";
   static constexpr KindClass kind_class = KindClass::optimizer;
@@ -60,7 +60,8 @@ struct AdamW {
                       field("beta2", &AdamW::beta2),
                       field("eps", &AdamW::eps),
                       field("weight_decay", &AdamW::weight_decay),
-                      field("has_master", &AdamW::has_master)};
+                      field("has_master", &AdamW::has_master),
+                      field("unclipped", &AdamW::unclipped).told_if_set().free_of_cost()};
   }
   constexpr auto arguments() const {
     return std::array{
@@ -69,7 +70,7 @@ struct AdamW {
         updates("m", any_shape(n), DType::f32),
         updates("v", any_shape(n), DType::f32),
         reads("scalars", {4}, DType::f32),
-        reads("norm_and_factor", {2}, DType::f32),
+        reads("norm_and_factor", {2}, DType::f32).when(!unclipped),
         updates("master", any_shape(n), DType::f32).when(has_master),
     };
   }

@@ -15,8 +15,8 @@ namespace weft::graph {
 inline constexpr double kPackedElementBytes = 4;  // for fp32; the packed bf16 pairs take half
 
 /// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row). Epilogues (not with accumulate): gelu: writes gelu(C) as well;
-/// gelu_gradient: C is (op(A)·op(B) (+ bias))·gelu′(x). The packed B is the same B in the order that PackWeight writes;
-/// it doesn't change the bits of the result.
+/// gelu_gradient: C is (op(A)·op(B) (+ bias))·gelu′(x); add: C is addend + op(A)·op(B) (+ bias). The packed B is the
+/// same B in the order that PackWeight writes; it doesn't change the bits of the result.
 struct Gemm {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = false, accumulate = false, has_bias = false, packed_b = false;
@@ -43,6 +43,7 @@ struct Gemm {
         reads("bias", {n}, same_as("A")).when(has_bias),
         writes("gelu", {m, n}, same_as("C")).when(epilogue == Epilogue::gelu),
         reads("x", {m, n}, same_as("C")).when(epilogue == Epilogue::gelu_gradient),
+        reads("addend", {m, n}, same_as("C")).when(epilogue == Epilogue::add),
         reads("packed_B", any_size(), kFloat).when(packed_b),
     };
   }
@@ -53,7 +54,9 @@ struct Gemm {
     const double e = element_bytes, c = as_double(m) * as_double(n);
     // The sums are still at hand for an epilogue, so one more matrix is written or read.
     const bool fused = epilogue != Epilogue::none;
-    const double flops = epilogue == Epilogue::gelu ? kGeluFlops : kGeluGradientFlops;
+    const double flops = epilogue == Epilogue::gelu            ? kGeluFlops
+                         : epilogue == Epilogue::gelu_gradient ? kGeluGradientFlops
+                                                               : 1;
     const Work after = fused ? Work{flops * c, e * c} : Work{};
     return {2 * as_double(m) * as_double(n) * as_double(k) + after.flops,
             e * (as_double(m) * as_double(k) + (accumulate ? 2 : 1) * as_double(m) * as_double(n)) +

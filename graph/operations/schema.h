@@ -46,6 +46,7 @@ enum class KindClass : std::uint8_t {
   all_gather,
   reduce_scatter,
   all_reduce,
+  exchange,  // each rank gives every other one something else
   copy,
   optimizer,
   host  // work of a CPU thread beside the device: launches, waits

@@ -1,5 +1,6 @@
 // The one table of colours: what a kind of task looks like in every drawing, timeline and report.
-// Fills are the palette of Okabe and Ito ("Color Universal Design", 2008), which colour-blind readers can tell apart.
+// Fills are the palette of Okabe and Ito ("Color Universal Design", 2008), and one of Tol's ("Colour Schemes", 2021),
+// which colour-blind readers can tell apart.
 #pragma once
 
 #include <array>
@@ -17,13 +18,14 @@ struct KindStyle {
   std::string_view shape;  // of a Graphviz node: collectives have plugs at their side
 };
 
-inline constexpr std::array<KindStyle, 9> kKindStyles = {{
+inline constexpr std::array<KindStyle, 10> kKindStyles = {{
     {graph::KindClass::gemm, "GEMM", "#56B4E9", "#000000", "box"},
     {graph::KindClass::attention, "attention", "#0072B2", "#FFFFFF", "box"},
     {graph::KindClass::elementwise, "elementwise", "#009E73", "#FFFFFF", "box"},
     {graph::KindClass::all_gather, "all-gather", "#F0E442", "#000000", "component"},
     {graph::KindClass::reduce_scatter, "reduce-scatter", "#E69F00", "#000000", "component"},
     {graph::KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "component"},
+    {graph::KindClass::exchange, "all-to-all, row exchange", "#882255", "#FFFFFF", "component"},
     {graph::KindClass::copy, "copy, broadcast", "#CC79A7", "#000000", "box"},
     {graph::KindClass::optimizer, "optimizer", "#999999", "#000000", "box"},
     {graph::KindClass::host, "host", "#5E5E5E", "#FFFFFF", "box"},

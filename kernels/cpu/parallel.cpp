@@ -104,6 +104,7 @@ void prepare_thread() {
 struct Workers::Impl {
   int threads = 1;
   std::function<void()> progress_hook;
+  std::optional<int> caller;  // the calling thread's slot if chunks run in the arena
   AlignedBytes shared;
   std::vector<AlignedBytes> scratch;  // by arena slot
   std::optional<tbb::global_control> more_threads;
@@ -123,12 +124,12 @@ struct Workers::Impl {
   void run_in_arena(std::int64_t chunks, const ChunkFunction& chunk) {
     const auto participants = static_cast<int>(std::min<std::int64_t>(threads, chunks));
     arena->execute([&] {
-      const int caller = tbb::this_task_arena::current_thread_index();
+      caller = tbb::this_task_arena::current_thread_index();
       std::atomic<std::int64_t> next, finished{0};
       next.store(0, std::memory_order_release);
       const auto participate = [&](int) {
         prepare_thread();
-        const bool progress = progress_hook && tbb::this_task_arena::current_thread_index() == caller;
+        const bool progress = progress_hook && is_caller();
         for (std::int64_t i = next.fetch_add(1, std::memory_order_acq_rel); i < chunks;
              i = next.fetch_add(1, std::memory_order_acq_rel)) {
           chunk(i);
@@ -140,6 +141,8 @@ struct Workers::Impl {
       finished.load(std::memory_order_acquire);
     });
   }
+
+  bool is_caller() const { return !caller || tbb::this_task_arena::current_thread_index() == *caller; }
 };
 
 Workers::Workers(int threads) : impl_(std::make_unique<Impl>()) {
@@ -164,6 +167,7 @@ int Workers::threads() const {
 void Workers::run(std::int64_t chunks, ChunkFunction chunk) {
   if (chunks <= 1 || impl_->threads == 1) {
     prepare_thread();
+    impl_->caller.reset();
     impl_->run_here(chunks, chunk);
   } else {
     impl_->run_in_arena(chunks, chunk);
@@ -172,6 +176,10 @@ void Workers::run(std::int64_t chunks, ChunkFunction chunk) {
 
 void Workers::set_progress_hook(std::function<void()> hook) {
   impl_->progress_hook = std::move(hook);
+}
+
+void Workers::progress() const {
+  if (impl_->progress_hook && impl_->is_caller()) impl_->progress_hook();
 }
 
 void Workers::reserve(std::size_t worker_bytes, std::size_t shared_bytes) {

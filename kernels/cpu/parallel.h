@@ -71,6 +71,8 @@ class Workers {
   /// Sets a function that the calling thread invokes between its chunks, so that communication progresses inside long
   /// tasks. An empty function removes it.
   void set_progress_hook(std::function<void()> hook);
+  /// Invokes it from within a chunk that takes milliseconds, if the chunk runs on the calling thread.
+  void progress() const;
 
   /// Ensures that worker_scratch() and shared_scratch() have at least this many bytes. Call it before the first step.
   void reserve(std::size_t worker_bytes, std::size_t shared_bytes);

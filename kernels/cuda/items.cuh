@@ -83,6 +83,26 @@ void for_items(const Launch& launch, const char* name, std::int64_t rows, std::i
         kElementwiseThreads, 0, work, per_row, items);
 }
 
+/// A work on the rows before *end alone, a number that only the device knows.
+template <class Work>
+struct RowsBefore : Work {
+  const std::int32_t* end;
+  std::int64_t rows = 0;
+
+  __device__ bool begin() {
+    rows = *end;
+    return Work::begin();
+  }
+  template <class Item>
+  __device__ void load(std::int64_t row, std::int64_t column, Item& item) const {
+    if (row < rows) Work::load(row, column, item);
+  }
+  template <class Item>
+  __device__ void finish(std::int64_t row, std::int64_t column, const Item& item) const {
+    if (row < rows) Work::finish(row, column, item);
+  }
+};
+
 /// See transform().
 template <class T, int kWidth, int kIn, int kOut, class F>
 struct Transform : ItemWork {
@@ -116,11 +136,10 @@ struct Transform : ItemWork {
   }
 };
 
-/// outputs = f(inputs) element by element, for matrices of one dtype and shape; an output may be an input. F has
-/// operator()(const float (&in)[kIn], float (&out)[kOut]) on the device.
-template <std::size_t kIn, std::size_t kOut, class F>
-void transform(const Launch& launch, const char* name, const std::array<Matrix, kIn>& in,
-               const std::array<Matrix, kOut>& out, const F& f) {
+/// Calls body(work, integral_constant of a piece's elements); see transform().
+template <std::size_t kIn, std::size_t kOut, class F, class Body>
+void with_transform(const std::array<Matrix, kIn>& in, const std::array<Matrix, kOut>& out, const F& f,
+                    const Body& body) {
   bool vectors = true;
   for (const Matrix& matrix : in) require_one_type(out[0], matrix), vectors = vectors && vectorizable(matrix);
   for (const Matrix& matrix : out) require_one_type(out[0], matrix), vectors = vectors && vectorizable(matrix);
@@ -128,7 +147,28 @@ void transform(const Launch& launch, const char* name, const std::array<Matrix, 
     Transform<T, kWidth, static_cast<int>(kIn), static_cast<int>(kOut), F> work{{}, {}, {}, f};
     for (std::size_t k = 0; k < kIn; ++k) work.in[k] = stream_of<const T>(in[k]);
     for (std::size_t k = 0; k < kOut; ++k) work.out[k] = stream_of<T>(out[k]);
-    for_items<2, kWidth>(launch, name, out[0].rows, out[0].cols, work);
+    body(work, std::integral_constant<int, kWidth>{});
+  });
+}
+
+/// outputs = f(inputs) element by element, for matrices of one dtype and shape; an output may be an input. F has
+/// operator()(const float (&in)[kIn], float (&out)[kOut]) on the device.
+template <std::size_t kIn, std::size_t kOut, class F>
+void transform(const Launch& launch, const char* name, const std::array<Matrix, kIn>& in,
+               const std::array<Matrix, kOut>& out, const F& f) {
+  with_transform(in, out, f, [&](const auto& work, auto width) {
+    for_items<2, decltype(width)::value>(launch, name, out[0].rows, out[0].cols, work);
+  });
+}
+
+/// The same for the rows before the last of `offsets`, if it isn't null; the other rows stay.
+template <std::size_t kIn, std::size_t kOut, class F>
+void transform_rows_of_groups(const Launch& launch, const char* name, const std::array<Matrix, kIn>& in,
+                              const std::array<Matrix, kOut>& out, const F& f, const Matrix* offsets) {
+  if (offsets == nullptr) return transform(launch, name, in, out, f);
+  with_transform(in, out, f, [&]<class Work>(const Work& work, auto width) {
+    const RowsBefore<Work> some{work, offsets->i32() + offsets->cols - 1};
+    for_items<2, decltype(width)::value>(launch, name, out[0].rows, out[0].cols, some);
   });
 }
 

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -132,7 +134,8 @@ CollectiveTime hierarchical(const Machine& machine, const GroupSpan& span, const
 
 class AnalyticCosts final : public CostModel {
  public:
-  AnalyticCosts(const Machine& machine, const graph::Grid& grid) : machine_(machine), rates_(machine) {
+  AnalyticCosts(const Machine& machine, const graph::Grid& grid, RowFactors rows = {})
+      : machine_(machine), rates_(machine), rows_(std::move(rows)) {
     for (std::size_t i = 0; i < kChannels; ++i)
       spans_.at(i) = group_span(machine, grid, static_cast<graph::Channel>(i));
   }
@@ -142,7 +145,13 @@ class AnalyticCosts final : public CostModel {
     costs.ns.reserve(graph.tasks().size());
     costs.cpu_ns.reserve(graph.tasks().size());
     costs.link_ns.reserve(graph.tasks().size());
-    for (const graph::Task& task : graph.tasks()) {
+    for (const graph::Task& of_graph : graph.tasks()) {
+      std::optional<graph::Task> loaded;
+      if (const double factor = rows_.of(of_graph.layer); factor != 1) {
+        loaded = of_graph;
+        loaded->operation = with_rows(std::move(loaded->operation), factor);
+      }
+      const graph::Task& task = loaded ? *loaded : of_graph;
       const graph::Work work = graph::work_of(graph, task);
       if (const graph::Channel* channel = graph::channel_of(task.operation)) {
         GroupSpan span = spans_.at(static_cast<std::size_t>(*channel));
@@ -177,11 +186,12 @@ class AnalyticCosts final : public CostModel {
                : std::max(arithmetic.seconds, work.bytes / (machine_.memory_bandwidth * machine_.memory_efficiency));
   }
 
-  std::string source() const override { return "machine " + machine_.name; }
+  std::string source() const override { return "machine " + machine_.name + rows_.text(); }
 
  private:
   Machine machine_;
   MeasuredRates rates_;
+  RowFactors rows_;
   std::array<GroupSpan, kChannels> spans_;
 };
 
@@ -372,8 +382,8 @@ double predicted_seconds(const Machine& machine, const AttentionPoint& point) {
   return started_seconds(with_attention_of(machine, point.library), operation_of(point), point.dtype);
 }
 
-std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid) {
-  return std::make_unique<AnalyticCosts>(machine, grid);
+std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid, RowFactors rows) {
+  return std::make_unique<AnalyticCosts>(machine, grid, std::move(rows));
 }
 
 const CostModel& default_cost_model() {

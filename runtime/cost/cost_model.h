@@ -8,6 +8,7 @@
 
 #include "graph/grid.h"
 #include "runtime/cost/costs.h"
+#include "runtime/cost/expert_rows.h"
 #include "runtime/cost/machine.h"
 
 namespace weft::cost {
@@ -88,8 +89,8 @@ double predicted_seconds(const Machine& machine, const AttentionPoint& point);
 
 /// The cost of a computation is the longer of its time for flops (runtime/cost/measured_rates.h) and its time for
 /// bytes, plus the overhead of a task. At a measured point the measured time counts in place of both. The cost of a
-/// collective is collective_time().
-std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid);
+/// collective is collective_time(). `rows`: of uneven loads of experts, by task's layer (with_rows()).
+std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid, RowFactors rows = {});
 
 /// Costs of the machine that Machine's defaults describe, for planning when no machine is given.
 const CostModel& default_cost_model();

@@ -99,6 +99,28 @@ struct KernelCalls {
   void operator()(Call<graph::AttentionBackward> c) const {
     attention_backward(where, shape_of(*c), tensors_of(c), {c["dout"], c["dq"], c["dk"], c["dv"]});
   }
+  void operator()(Call<graph::Route> c) const {
+    route(where, {c->normalise, c->given}, c["logits"], c["chosen"], c["weights"]);
+  }
+  void operator()(Call<graph::RouteBackward> c) const {
+    route_backward(where, c->normalise, c["logits"], c["chosen"], c["dweights"], c["dlogits"]);
+  }
+  void operator()(Call<graph::SortByExpert> c) const {
+    sort_by_expert(where, c["chosen"], c["slots"], c["sources"], c["offsets"]);
+  }
+  void operator()(Call<graph::OffsetsOfRank> c) const {
+    offsets_of_rank(where, c["table"], scalar(c["coordinate"]), c["offsets"]);
+  }
+  void operator()(Call<graph::CountChoices> c) const {
+    count_choices(where, c["logits"], c["chosen"], c["offsets"], {c["counts"], c["margin"], c["flips"]});
+  }
+  void operator()(Call<graph::GatherRows> c) const { gather_rows(where, c["x"], c["sources"], c["out"]); }
+  void operator()(Call<graph::CombineRows> c) const {
+    combine_rows(where, c["y"], c["slots"], c.find("weights"), c["out"]);
+  }
+  void operator()(Call<graph::CombineRowsBackward> c) const {
+    combine_rows_backward(where, {c["y"], c["slots"], c["weights"]}, c["dout"], c["dy"], c["dweights"]);
+  }
   void operator()(Call<graph::CacheStore> c) const {
     cache_store(where, c->batch, c->seq, c->context, c["x"], c["cache"]);
   }
@@ -127,7 +149,7 @@ struct KernelCalls {
     clip_factor(where, c["partials"], c->max_norm, c["norm_and_factor"]);
   }
   void operator()(Call<graph::AdamW> c) const {
-    adamw(where, {c->beta1, c->beta2, c->eps, c->weight_decay}, {c["scalars"], c["norm_and_factor"]}, c["param"],
+    adamw(where, {c->beta1, c->beta2, c->eps, c->weight_decay}, {c["scalars"], c.find("norm_and_factor")}, c["param"],
           c["grad"], c["m"], c["v"], c.find("master"));
   }
   void operator()(Call<graph::SelectRow> c) const { select_row(where, c["x"], scalar(c["index"]), c["out"]); }

@@ -13,7 +13,8 @@ namespace weft::plan {
 namespace {
 
 constexpr std::string_view kBucket = "bucket", kSplit = "split-collective", kHalves = "ar-to-rs-ag",
-                           kReshard = "reshard", kRecompute = "recompute", kPack = "pack-weights", kFuse = "fuse-gelu";
+                           kReshard = "reshard", kRecompute = "recompute", kPack = "pack-weights", kFuse = "fuse-gelu",
+                           kFuseResidual = "fuse-residual";
 constexpr std::int64_t kMostBucketBytes = std::int64_t{1} << 40;
 constexpr std::int32_t kMostLayers = 100'000;
 constexpr std::int64_t kMostUses = 1'000'000;
@@ -102,13 +103,14 @@ Rewrite parse_rewrite(std::string_view entry) {
   if (name == kReshard) return ReshardAfterForward{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
   if (name == kRecompute) return RecomputeLayers{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
   if (name == kPack) return value ? parse_packing(entry, *value) : PackWeights{};
-  if (name == kHalves || name == kFuse) {
+  if (name == kHalves || name == kFuse || name == kFuseResidual) {
     if (value) refuse(entry, "no value", fmt::format("write {}", name));
-    return name == kHalves ? Rewrite(ReduceScatterAllGather{}) : Rewrite(FuseGelu{});
+    if (name == kHalves) return ReduceScatterAllGather{};
+    return name == kFuse ? Rewrite(FuseGelu{}) : Rewrite(FuseResidual{});
   }
-  const std::vector<std::string> names = {std::string(kBucket),  std::string(kSplit),     std::string(kHalves),
-                                          std::string(kReshard), std::string(kRecompute), std::string(kPack),
-                                          std::string(kFuse)};
+  const std::vector<std::string> names = {std::string(kBucket),  std::string(kSplit),       std::string(kHalves),
+                                          std::string(kReshard), std::string(kRecompute),   std::string(kPack),
+                                          std::string(kFuse),    std::string(kFuseResidual)};
   const std::string nearest = nearest_name(name, names);
   throw UserError(fmt::format("unknown rewrite \"{}\"", name),
                   fmt::format("one of {}, separated by semicolons", join(names)),
@@ -125,6 +127,10 @@ bool fuses_gelu(std::span<const Rewrite> rewrites) {
   return std::ranges::any_of(rewrites, [](const Rewrite& each) { return std::holds_alternative<FuseGelu>(each); });
 }
 
+bool is_fusion(const Rewrite& rewrite) {
+  return std::holds_alternative<FuseGelu>(rewrite) || std::holds_alternative<FuseResidual>(rewrite);
+}
+
 std::string to_string(const Rewrite& rewrite) {
   return std::visit(
       Overloaded{[](const BucketAllReduces& r) { return fmt::format("{}={}", kBucket, r.bytes); },
@@ -135,7 +141,8 @@ std::string to_string(const Rewrite& rewrite) {
                  [](const PackWeights& r) {
                    return fmt::format("{}={}{}", kPack, r.uses, r.bf16 ? fmt::format(",{}", to_string(*r.bf16)) : "");
                  },
-                 [](const FuseGelu&) { return std::string(kFuse); }},
+                 [](const FuseGelu&) { return std::string(kFuse); },
+                 [](const FuseResidual&) { return std::string(kFuseResidual); }},
       rewrite);
 }
 

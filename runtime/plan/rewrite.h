@@ -1,5 +1,6 @@
 // Rewrites of a graph that keep every bit of its results on CPUs: they change messages and lifetimes, but no sums. GPUs
-// round otherwise in products with GELU. NCCL adds an element in an order that depends on its place in the message.
+// round otherwise in products with an epilogue. NCCL adds an element in an order that depends on its place in the
+// message.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +63,14 @@ struct FuseGelu {
   friend bool operator==(const FuseGelu&, const FuseGelu&) = default;
 };
 
+/// Lets the last product of a branch add its result to the residual stream (Epilogue::add). Results on CPUs keep their
+/// bits; a GPU's library rounds once less.
+struct FuseResidual {
+  friend bool operator==(const FuseResidual&, const FuseResidual&) = default;
+};
+
 using Rewrite = std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAllGather, ReshardAfterForward,
-                             RecomputeLayers, PackWeights, FuseGelu>;
+                             RecomputeLayers, PackWeights, FuseGelu, FuseResidual>;
 
 /// The packed form of a weight, which PackWeight writes and products read.
 struct PackedWeight {
@@ -85,9 +92,11 @@ class WeightLayouts {
 
 bool packs_weights(std::span<const Rewrite> rewrites);
 bool fuses_gelu(std::span<const Rewrite> rewrites);
+/// Whether it makes tasks part of products: FuseGelu, FuseResidual.
+bool is_fusion(const Rewrite& rewrite);
 
 /// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7", "pack-weights=2" or,
-/// with the unit for bf16, "pack-weights=2,fp32", "fuse-gelu".
+/// with the unit for bf16, "pack-weights=2,fp32", "fuse-gelu", "fuse-residual".
 std::string to_string(const Rewrite& rewrite);
 /// A list, separated by ";".
 std::string to_string(std::span<const Rewrite> rewrites);
@@ -96,8 +105,8 @@ std::string to_string(std::span<const Rewrite> rewrites);
 /// list. Sorts layers. Throws UserError naming the nearest rewrite.
 std::vector<Rewrite> parse_rewrites(std::string_view text);
 
-/// The graph with the rewrites applied one after the other, in the list's order. Order matters: fuse-gelu should come
-/// first, since other rewrites copy its products; recompute before reshard, so that recomputed tasks read the weights
+/// The graph with the rewrites applied one after the other, in the list's order. Order matters: fusions should come
+/// first, since other rewrites copy their products; recompute before reshard, so that recomputed tasks read the weights
 /// that are gathered again; pack-weights last, since other rewrites add products. Tasks keep their names, and new tasks
 /// have names derived from these. A rewrite that applies to nothing changes nothing; runtime/plan/rewrites/rewrites.h
 /// tells where each applies; to a graph with opaque tasks none does. pack-weights needs `layouts`, those of the device,

@@ -182,6 +182,21 @@ std::string_view identifier_of(ExposureCause cause) {
   return kNames.at(static_cast<std::size_t>(cause));
 }
 
+std::string_view purpose_of(const graph::Operation& operation) {
+  if (std::holds_alternative<graph::ExchangeRows>(operation)) {
+    return "rows of tokens go to the ranks that have their experts, or come back";
+  }
+  if (std::holds_alternative<graph::AllToAll>(operation)) {
+    return "ranks that share sequences give away rows of all heads for all rows of their own heads, or the other way "
+           "round";
+  }
+  const graph::Channel* channel = graph::channel_of(operation);
+  if (channel == nullptr) return "";
+  if (*channel == graph::Channel::expert) return "ranks tell each other how many rows each expert gets";
+  if (*channel == graph::Channel::expert_copies) return "ranks that have the same experts add their gradients";
+  return "";
+}
+
 bool is_local(const graph::Graph& graph, graph::TaskId task) {
   return is_small(graph.task(task)) && std::ranges::none_of(graph.out_edges(task), [&](const graph::Edge& edge) {
            const graph::Task& other = graph.task(edge.to);

@@ -42,6 +42,10 @@ struct ExposedCollective {
   double too_late_ns() const { return std::min(exposed_ns, std::max(0.0, late_ns())); }
 };
 
+/// What a collective of a model with experts, or of sequences that ranks share, is for, in words; "" of the others,
+/// whose kinds say it.
+std::string_view purpose_of(const graph::Operation& operation);
+
 /// A computation, no product or attention, whose result no other computation of its pass reads, such as the cast of a
 /// reduced gradient.
 bool is_local(const graph::Graph& graph, graph::TaskId task);

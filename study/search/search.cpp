@@ -562,6 +562,8 @@ train::ResolvedRun open_search(const train::RunConfig& config) {
     run.machine = std::make_shared<const cost::Machine>(cost::find_machine("laptop", cost::machine_folders()));
     run.config.machine = "laptop";
   }
+  train::check_expert_load(run);
+  run.equal_layers = true;
   return run;
 }
 

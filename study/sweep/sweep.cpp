@@ -104,6 +104,7 @@ train::ResolvedRun resolve(const Sweep& sweep, const std::vector<std::string>& v
   set_machine_numbers(run, settings.numbers);
   run.set_policy(policy);
   train::fill_in(run.config, 0);
+  train::check_expert_load(run);
   return run;
 }
 
@@ -155,7 +156,7 @@ void check_value(train::ResolvedRun read, train::RunConfig config, const std::st
   try {
     if (is_machine_key(key)) return set_machine_numbers(read, {{key, value, "--over"}});
     train::set_key(config, key, value, "--over");
-    if (key == "machine" || key == "profile") (void)train::read_texts(std::move(config));
+    if (key == "machine" || key == "profile" || key == "expert-load") (void)train::read_texts(std::move(config));
   } catch (const UserError&) {
     // A mistyped key looks like a further value of the key before it.
     constexpr std::size_t kLeast = 4;  // of a word that is no axis of a grid

@@ -2,6 +2,7 @@
 // and as one replayed CUDA graph.
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <utility>
 
 #include "runtime/execute/cuda/cuda_device.h"
@@ -68,6 +69,23 @@ TEST_F(CudaGrid, SequenceParallelGridsThatShareTheGpu) {
   }
 }
 
+// Ranks that share sequences: cut positions, masks of cut rows, and an all-to-all of several parts.
+TEST_F(CudaGrid, ContextsThatShareTheGpu) {
+  for (const auto& [family, dtype, grid] :
+       {std::tuple(ops::Family::llama, DType::f32, graph::Grid{.z = 2, .context = 2}),
+        std::tuple(ops::Family::gpt2, DType::bf16, graph::Grid{.z = 2, .context = 2}),
+        std::tuple(ops::Family::llama, DType::f32, graph::Grid{.z = 4, .context = 2})}) {
+    SCOPED_TRACE(std::string(ops::to_string(family)) + " " + graph::to_string(grid));
+    testing::GridRun run = testing::small_run(family, dtype, grid);
+    const testing::GridOutcome found = testing::run_grid(testing::on_gpu(run));
+    testing::expect_near(found, testing::run_grid(run), dtype == DType::bf16 ? 5e-3 : 1e-5);
+    testing::expect_equal(testing::run_grid(testing::on_gpu(run, true)), found);
+    if (testing::kEmulated && grid.z == 4) continue;
+    testing::expect_equal(testing::run_grid(testing::on_gpu_staged(run)), found);
+    testing::expect_equal_under_policies(testing::on_gpu(run), found, {"serial", "lhs"});
+  }
+}
+
 TEST_F(CudaGrid, SchedulesDontChangeBits) {
   const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, graph::Grid{2, 1, 2, 1});
   const testing::GridOutcome first = testing::run_grid(testing::on_gpu(run));
@@ -90,6 +108,25 @@ TEST_F(CudaGrid, GeluInProducts) {
       run.rewrites = "fuse-gelu;recompute";
       testing::expect_equal(testing::run_grid(testing::on_gpu(run)), fused);
     }
+  }
+}
+
+// β = 1 in the products of a branch's end, which round once less. Sums over x or y stay between product and residual.
+TEST_F(CudaGrid, ResidualsInProducts) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    testing::GridRun run = testing::small_run(ops::Family::gpt2, dtype, {});
+    run.step.dropout = 0;
+    const testing::GridOutcome plain = testing::run_grid(testing::on_gpu(run));
+    run.rewrites = "fuse-residual";
+    const testing::GridOutcome fused = testing::run_grid(testing::on_gpu(run));
+    testing::expect_near(fused, plain, dtype == DType::bf16 ? 3e-3 : 1e-5);
+    if (dtype == DType::bf16) {
+      EXPECT_NE(fused.arrays, plain.arrays);
+    }
+    testing::expect_equal(testing::run_grid(testing::on_gpu(run, true)), fused);
+    run.policy = "lhs";
+    run.rewrites = "fuse-residual;recompute";
+    testing::expect_equal(testing::run_grid(testing::on_gpu(run)), fused);
   }
 }
 

@@ -156,6 +156,9 @@ TEST_F(CudaLayouts, TrialsRunThem) {
   EXPECT_EQ(std::get<execute::DeviceGemmMethod>(trial.usual).layout, GemmLayout::own);
   EXPECT_EQ(execute::parse_gemm_method(execute::to_string(trial.chosen)), trial.chosen);
   RecordProperty("chosen", execute::to_string(trial.chosen));
+  const execute::GemmTrial cold = execute::device_gemm_trials({.rounds = 1, .cold_gpu = true})(problem);
+  EXPECT_EQ(cold.candidates, trial.candidates);
+  EXPECT_GT(cold.usual_seconds, 0);
 }
 
 }  // namespace

@@ -86,6 +86,20 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
   testing::expect_equal(testing::run_grid(testing::on_gpus(run, true)), first);
 }
 
+// In groups of two NCCL's sums have the bits of one GPU. An all-to-all has none to add.
+TEST_F(CudaNcclGrid, ContextsTrainLikeOneGpu) {
+  for (const graph::Grid& grid : {graph::Grid{.z = 2, .context = 2}, graph::Grid{.z = 4, .context = 2}}) {
+    SCOPED_TRACE(graph::to_string(grid));
+    const testing::GridRun run = testing::small_run(ops::Family::llama, DType::f32, grid);
+    const testing::GridOutcome found = testing::run_grid(testing::on_gpus(run));
+    testing::expect_near(found, testing::run_grid(run), 1e-5);
+    testing::expect_equal(testing::run_grid(testing::on_gpus(run, true)), found);
+    if (grid.z == 4) continue;
+    testing::expect_equal(found, testing::run_grid(testing::on_gpu(run)));
+    testing::expect_equal_under_policies(testing::on_gpus(run), found, {"serial", "lhs"});
+  }
+}
+
 // The other rank takes the communicator's id and then goes another way.
 TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
   const auto body = [&](comm::World& world) {

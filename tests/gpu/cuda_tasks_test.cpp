@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/gpu/operation_case.h"
@@ -68,6 +69,21 @@ TEST_F(CudaTasks, GemmWithGelu) {
         const Epilogue epilogue = forward ? Epilogue::gelu : Epilogue::gelu_gradient;
         check(graph::Gemm{m, n, k, false, forward, false, bias, false, epilogue}, dtype, {tolerance, tolerance},
               {{"A", small()}, {"gelu", padded(padding)}, {"x", padded(padding)}});
+      }
+    }
+  }
+}
+
+// With the library's β = 1, and shapes for which a kernel adds after the product.
+TEST_F(CudaTasks, GemmWithAddend) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{64, 96, 128}, {33, 65, 17}, {1, 512, 64}}) {
+      const double tolerance = 1e-4 + (dtype == DType::bf16 ? 0x1p-7 : 0);
+      for (int bits = 0; bits < 8; ++bits) {
+        const bool transposed = (bits & 1) != 0, bias = (bits & 2) != 0;
+        const std::int64_t padding = (bits & 4) != 0 ? 64 : 0;
+        check(graph::Gemm{m, n, k, false, transposed, false, bias, false, Epilogue::add}, dtype, {tolerance, tolerance},
+              {{"A", small()}, {"addend", padded(padding)}});
       }
     }
   }
@@ -187,6 +203,8 @@ TEST_F(CudaTasks, Embedding) {
               {{"tokens", tokens(vocab)}, {"coordinate", integer(1)}});
         const std::int64_t seq = rows % 32 == 0 ? 32 : rows / 10;
         check(graph::PositionBackward{rows, cols, seq, context, accumulate}, dtype, {1e-5, 1e-4});
+        check(graph::PositionBackward{rows, cols, seq, context, accumulate, true}, dtype, {1e-5, 1e-4},
+              {{"position", integer(std::min(seq, context - seq))}});
       }
     }
   }
@@ -342,6 +360,10 @@ TEST_F(CudaTasks, Dropout) {
         check(graph::Dropout{50, 72, 7, 0.3F, 11, residual, parts}, dtype, kClose,
               {{"random", {.fill = testing::Fill::integers, .integers = {1234567890123, 5, 17}}},
                {"coordinate", integer(2)}});
+        // Row 17 + 7 stands within a part of 10 rows, and the matrix ends within its sixth.
+        check(graph::Dropout{50, 72, 7, 0.3F, 11, residual, parts, 10, 40}, dtype, kClose,
+              {{"random", {.fill = testing::Fill::integers, .integers = {1234567890123, 5, 17}}},
+               {"coordinate", integer(2)}});
       }
     }
   }
@@ -374,6 +396,8 @@ TEST_F(CudaTasks, Optimizer) {
              {"v", positive()},
              {"scalars", positive()},
              {"norm_and_factor", positive()}});
+      check(graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, dtype == DType::bf16, true}, dtype, {1e-5, 1e-6},
+            {{"grad", small()}, {"m", small()}, {"v", positive()}, {"scalars", positive()}});
     }
   }
   check(graph::SumSquares{100, true}, DType::f32, kExact, {{"replica", integer(2)}});

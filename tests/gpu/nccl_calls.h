@@ -89,15 +89,17 @@ class NcclCalls {
       const Call& call = calls_[c];
       SCOPED_TRACE(std::string(to_string(call.channel)) + ", " + std::string(comm::to_string(call.kind)) + " of " +
                    std::string(to_string(call.dtype)) + " on rank " + std::to_string(rank_));
-      const std::int64_t count =
-          call.kind == comm::CollectiveKind::all_gather ? kCount * std::ssize(call.group) : kCount;
+      const std::int64_t ranks = std::ssize(call.group);
+      const std::int64_t count = call.kind == comm::CollectiveKind::all_gather   ? kCount * ranks
+                                 : call.kind == comm::CollectiveKind::all_to_all ? kCount * ranks * call.parts
+                                                                                 : kCount;
       for (std::int64_t i = 0; i < count; ++i)
         EXPECT_EQ(get(c, i), static_cast<float>(result(call, i, round))) << "element " << i;
     }
   }
 
  private:
-  static constexpr std::int64_t kCount = 5, kMostRanks = 4;
+  static constexpr std::int64_t kCount = 5, kMostRanks = 4, kParts = 2;
   static constexpr std::int64_t kSlot = 1024;  // bytes of a call's buffer
   static constexpr std::array kTypes = {DType::i32, DType::i64, DType::f32, DType::bf16};
 
@@ -109,13 +111,15 @@ class NcclCalls {
     std::int64_t root;
     std::vector<int> group;  // by place
     std::int64_t own;        // this rank's place
+    std::int64_t parts = 1;  // of an all_to_all
+    bool inverse = false;
   };
   struct End {
     execute::DeviceStream stream;
     execute::DeviceEvent event;
   };
 
-  static constexpr std::int64_t slot_count() { return kCount * kMostRanks; }
+  static constexpr std::int64_t slot_count() { return kCount * kMostRanks * kParts; }
   // Sums over four ranks stay below 256, so that every type holds them exactly.
   static int value(int rank, std::int64_t i, int round) { return 9 * rank + static_cast<int>(i) + 7 * (round % 3); }
 
@@ -142,9 +146,9 @@ class NcclCalls {
       const auto at = static_cast<std::int64_t>(c) * kSlot;
       const bool in_place =
           call.kind == comm::CollectiveKind::all_reduce || call.kind == comm::CollectiveKind::broadcast;
-      transport_.enqueue(
-          device_, call.channel, ends_[call.stream].stream,
-          {call.kind, call.dtype, kCount, call.root, in_place ? nullptr : from_ + at, to_ + at, nullptr});
+      transport_.enqueue(device_, call.channel, ends_[call.stream].stream,
+                         {call.kind, call.dtype, kCount, call.root, in_place ? nullptr : from_ + at, to_ + at, nullptr,
+                          call.parts, call.inverse});
     }
     for (const auto& [stream, event] : ends_) {
       device_.record(event, stream);
@@ -166,6 +170,10 @@ class NcclCalls {
         const std::int64_t root = kind == comm::CollectiveKind::broadcast ? std::ssize(group) - 1 : 0;
         calls_.push_back({channel, ends_.size() - 1, kind, dtype, root, group, own});
       }
+      for (const bool inverse : {false, true}) {
+        calls_.push_back(
+            {channel, ends_.size() - 1, comm::CollectiveKind::all_to_all, dtype, 0, group, own, kParts, inverse});
+      }
     }
   }
 
@@ -184,7 +192,13 @@ class NcclCalls {
         return value(call.group[static_cast<std::size_t>(i / kCount)], i % kCount, round);
       case comm::CollectiveKind::broadcast:
         return value(call.group[static_cast<std::size_t>(call.root)], i, round);
-      case comm::CollectiveKind::all_to_all:
+      case comm::CollectiveKind::all_to_all: {
+        const std::int64_t block = i / kCount, ranks = std::ssize(call.group), parts = call.parts;
+        const std::int64_t peer = call.inverse ? block / parts : block % ranks;
+        const std::int64_t part = call.inverse ? block % parts : block / ranks;
+        const std::int64_t given = call.inverse ? part * ranks + call.own : call.own * parts + part;
+        return value(call.group[static_cast<std::size_t>(peer)], given * kCount + i % kCount, round);
+      }
       case comm::CollectiveKind::exchange_rows:
         break;  // not on GPUs
     }

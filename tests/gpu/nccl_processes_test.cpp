@@ -168,6 +168,11 @@ void expect_losses_of_one_rank(const graph::Grid& grid, bool replayed) {
     EXPECT_NEAR(actual[i], expected[i], 1e-5 * expected[i]) << "step " << i;
 }
 
+// The ranks share the sequences by two.
+TEST_P(NcclProcesses, ReplayedContexts) {
+  expect_losses_of_one_rank({.z = GetParam(), .context = 2}, true);
+}
+
 graph::Grid stages(int ranks) {
   return {.data = ranks / 2, .pipe = 2};
 }

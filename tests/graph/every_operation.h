@@ -122,7 +122,9 @@ inline std::vector<graph::Operation> further_operations() {
           graph::ExchangeRows{graph::Channel::expert, 2, 3, 10, 20, 4},
           graph::ExchangeRows{graph::Channel::expert, 2, 3, 10, 20, 4, true},
           graph::Route{{5, 4, 2}, true},
-          graph::CountChoices{{5, 4, 2}}};
+          graph::CountChoices{{5, 4, 2}},
+          graph::AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F, true, true},
+          graph::Gemm{.m = 2, .n = 3, .k = 5, .trans_b = true, .has_bias = true, .epilogue = Epilogue::add}};
 }
 
 inline std::vector<graph::Operation> every_operation() {

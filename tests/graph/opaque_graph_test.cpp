@@ -103,6 +103,7 @@ TEST(OpaqueGraph, DrawnByWordsInNames) {
   };
   EXPECT_EQ(drawn("ncclDevKernel_ReduceScatter_Sum", OpenKind::collective), KindClass::reduce_scatter);
   EXPECT_EQ(drawn("nccl:all_gather", OpenKind::collective), KindClass::all_gather);
+  EXPECT_EQ(drawn("all_to_all", OpenKind::collective), KindClass::exchange);
   EXPECT_EQ(drawn("sm90_xmma_gemm_bf16", OpenKind::compute), KindClass::gemm);
   EXPECT_EQ(drawn("flash_fwd_kernel", OpenKind::compute), KindClass::attention);
   EXPECT_EQ(drawn("vectorized_add", OpenKind::compute), KindClass::elementwise);

@@ -186,6 +186,27 @@ TEST_P(OptimizerGraph, NormsComeInOrderOfCompletionUpdatesInForwardOrder) {
             static_cast<std::int64_t>(norms.size()));
 }
 
+// The norm is told, and no update waits for it, so that a stream which waits for the norm's sum over ranks has updated.
+TEST_P(OptimizerGraph, WithoutClippingUpdatesWaitForTheirOwnGradientsAlone) {
+  step_.grid.x = 2;
+  step_.clip = 0;
+  const auto graph = lower_train(model_, step_);
+  const graph::TaskId clip = graph->find_task("update.clip");
+  EXPECT_EQ(clip.index() + 1, graph->tasks().size());
+  for (const std::string& name : testing::tasks_with(*graph, "update.adamw")) {
+    EXPECT_TRUE(testing::operation<graph::AdamW>(*graph, name).unclipped);
+    for (const graph::Edge& edge : graph->in_edges(graph->find_task(name))) {
+      const graph::Operation& before = graph->task(edge.from).operation;
+      EXPECT_FALSE(std::holds_alternative<graph::ClipFactor>(before) ||
+                   std::holds_alternative<graph::SumSquares>(before))
+          << name << " waits for " << graph->task(edge.from).name;
+    }
+  }
+  EXPECT_TRUE(std::ranges::any_of(graph->in_edges(clip), [&](const graph::Edge& edge) {
+    return edge.from == graph->find_task("update.all_reduce_norms");
+  }));
+}
+
 TEST_P(OptimizerGraph, PartialNormsHaveASlotEach) {
   const auto graph = lower_train(model_, step_);
   std::set<std::int64_t> slots;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/base/messages.h"
+#include "train/step/planning.h"
 
 namespace weft::study {
 namespace {
@@ -60,6 +61,44 @@ TEST(Verdict, NamesTheThreeChangesThatGainMost) {
                 "-71.000 ms: --reduce-dtype bf16 (changes roundings)",
                 "-9.000 ms: --rewrites \"bucket=4096\" (+2.00 MiB of memory)", "-3.000 ms: earlier (of mb*.up)"}));
   EXPECT_EQ(verdict.changes[1].number, 2);
+}
+
+// Each is planned and simulated on its own grid; one that the batch doesn't divide among is left out.
+TEST(Verdict, TriesFewerRanksThatShareOutExpertsOrSequences) {
+  const auto settings = [](const std::string& grid, const std::string& batch) {
+    train::RunConfig config;
+    for (const auto& [key, value] : {std::pair<std::string, std::string>{"model", "moe-tiny"},
+                                     {"model.layers", "1"},
+                                     {"reduce-dtype", "bf16"},
+                                     {"micro-batch", "1"},
+                                     {"global-batch", batch},
+                                     {"grid", grid}}) {
+      train::set_key(config, key, value, "test");
+    }
+    const auto plan = [](train::ResolvedRun run) {
+      PolicyStep step;
+      step.problem = train::planning_problem(run);
+      step.report = simulate::report_plan(step.problem, run.policy);
+      step.run = std::move(run);
+      return step;
+    };
+    const PolicyStep step = plan(train::resolve(config, 0));
+    std::vector<std::string> found;
+    for (const Change& change : other_settings(step, plan)) {
+      found.push_back(change.what);
+      const auto grid_of = change.what.substr(std::string("--grid ").size());
+      train::set_key(config, "grid", grid_of, "test");
+      const double other_ns = plan(train::resolve(config, 0)).report.step_ns();
+      EXPECT_DOUBLE_EQ(change.gain_ns, step.report.step_ns() - other_ns) << change.what;
+      EXPECT_TRUE(change.note.starts_with("changes roundings")) << change.note;
+    }
+    return found;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(settings("z=4,expert=4", "4"), (Texts{"--grid x=1,y=1,z=4,data=1,expert=2"}));
+  EXPECT_EQ(settings("z=2,context=2,expert=2", "2"),
+            (Texts{"--grid x=1,y=1,z=2,data=1,context=2", "--grid x=1,y=1,z=2,data=1,expert=2"}));
+  EXPECT_EQ(settings("z=2,context=2", "1"), Texts());
 }
 
 }  // namespace

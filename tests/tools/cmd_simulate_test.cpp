@@ -111,6 +111,18 @@ TEST_F(SimulateCommand, TakesAMachineOfItsUser) {
   EXPECT_TRUE(has_parts(small.output, {"DOESN'T FIT"}));
 }
 
+TEST_F(SimulateCommand, CountsTheRowsOfTheMostLoadedRank) {
+  const auto seconds = [&](const std::string& grid, const std::string& load) {
+    return object_of({"simulate", "--model", "moe-tiny", "--model.layers", "2", "--machine", "dgx-h100", "--grid", grid,
+                      "--global-batch", "64", "--expert-load", load})
+        .at("step_seconds")
+        .get<double>();
+  };
+  EXPECT_EQ(seconds("z=2,expert=2", "zipf:0"), seconds("z=2,expert=2", "balanced"));
+  EXPECT_GT(seconds("z=2,expert=2", "zipf:1"), seconds("z=2,expert=2", "balanced"));
+  EXPECT_EQ(seconds("z=2", "zipf:1"), seconds("z=2", "balanced"));  // every rank has all experts
+}
+
 TEST_F(SimulateCommand, RefusesWhatItCannotUse) {
   folder_.write("broken.toml", "name = \"box\"\ndevices = 3\n");
   struct Case {
@@ -128,6 +140,8 @@ TEST_F(SimulateCommand, RefusesWhatItCannotUse) {
                          {{"--slow-rank", "4096=2"}, {"4096", "from 0 to"}},
                          {{"--simulated-steps", "0"}, {"--simulated-steps"}},
                          {{"--grid", "x=3"}, {"x"}},
+                         {{"--expert-load", "zipf:1"}, {"of a model without experts"}},
+                         {{"--expert-load", "zipf:many"}, {"--expert-load", "zipf"}},
                          {{"--machin", "laptop"}, {"did you mean --machine?"}},
                          {{"-o", "no/such/folder.json"}, {"no/such"}}}) {
     expect_refusal(words_of(words), parts);

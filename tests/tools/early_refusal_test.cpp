@@ -35,7 +35,6 @@ std::vector<Bad> bad_configurations() {
           {{"--communicator", "nccl"}, "communicator = nccl with device cpu"},
           {{"--device", "cuda", "--communicator", "mpi"}, "communicator = mpi with device cuda"},
           {{"--device", "cuda", "--model", "llama-tiny", "--model.head-size", "264"}, "heads of 264 columns"},
-          {{"--device", "cuda", "--check-nan"}, "check-nan with device cuda"},
           {{"--device", "cuda", "--pack-weights", "on"}, "pack-weights with device = cuda"},
           {{"--device", "cuda", "--communicator", "staged", "--cuda-graph"}, "staged with cuda-graph"}};
 }

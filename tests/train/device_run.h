@@ -26,7 +26,10 @@ inline execute::MakeExecutor sharing_a_fake(const graph::Grid& grid, const FakeD
 }
 
 inline GridRun on_fake(GridRun run, std::uint64_t seed, bool graphs = false) {
-  const execute::DeviceExecutorOptions options{.kept_steps = seed % 2 == 0 ? 1 : 0, .trace_every = 2, .graphs = graphs};
+  const execute::DeviceExecutorOptions options{.kept_steps = seed % 2 == 0 ? 1 : 0,
+                                               .trace_every = 2,
+                                               .graphs = graphs,
+                                               .state_piece_bytes = seed % 3 == 0 ? 1000 : 1 << 20};
   run.make_executor = sharing_a_fake(run.step.grid, {.seed = seed}, options);
   return run;
 }

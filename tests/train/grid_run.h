@@ -55,6 +55,7 @@ struct GridRun {
   std::uint64_t seed = 7;
   execute::MakeExecutor make_executor = nullptr;  // null: the CPU
   double watchdog_seconds = 0;                    // 0: no watchdog
+  bool check_finite = false;                      // as execute::ProgramOptions has it
   std::vector<train::Choices> choices = {};       // that each step's tokens take; empty: those of their logits
   std::function<void(const comm::World&, std::int64_t step)> before_step = nullptr;
   std::function<void(const execute::State&)> change_weights = nullptr;  // of a rank, before the first step
@@ -242,6 +243,7 @@ inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& o
   options.rewrites = plan::parse_rewrites(run.rewrites);
   options.gemm_tuning = run.gemm_tuning;
   options.watchdog_seconds = run.watchdog_seconds;
+  options.check_finite = run.check_finite;
   execute::Program program = program_of(run, world, std::move(options));
   const execute::State& state = program.state();
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(run.model);

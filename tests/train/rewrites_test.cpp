@@ -70,7 +70,7 @@ std::int64_t packings(const testing::GridRun& run) {
 }
 
 struct Epilogues {
-  std::int64_t gelu = 0, gradient = 0;
+  std::int64_t gelu = 0, gradient = 0, sums = 0;
   friend bool operator==(const Epilogues&, const Epilogues&) = default;
 };
 
@@ -81,6 +81,7 @@ Epilogues epilogues(const testing::GridRun& run) {
     if (gemm == nullptr) continue;
     count.gelu += gemm->epilogue == Epilogue::gelu;
     count.gradient += gemm->epilogue == Epilogue::gelu_gradient;
+    count.sums += gemm->epilogue == Epilogue::add;
   }
   return count;
 }
@@ -234,6 +235,29 @@ TEST(FusedTraining, ALoweringThatRecomputesToo) {
   run.rewrites = "fuse-gelu";
   EXPECT_GT(epilogues(run).gradient, 0);
   testing::expect_equal(testing::run_grid(run), expected);
+}
+
+// Each branch's last product has its residual where no collective and no dropout stands between them.
+TEST(FusedTraining, ResidualsKeepEveryBit) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
+    for (const graph::Grid& grid : {graph::Grid{1, 1, 1, 1}, graph::Grid{1, 1, 2, 2}, graph::Grid{2, 2, 1, 1}}) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        SCOPED_TRACE(graph::to_string(grid) + " " + std::string(to_string(dtype)));
+        testing::GridRun run = run_of(family, grid, dtype);
+        run.rewrites = "fuse-residual";
+        run.step.dropout = 0.1F;
+        EXPECT_EQ(epilogues(run), Epilogues{});
+        run.step.dropout = 0;
+        const std::int64_t all = 2 * 2 * 2;  // branches, layers, micro-batches
+        EXPECT_EQ(epilogues(run), (Epilogues{0, 0, grid.x * grid.y == 1 ? all : 0}));
+        const testing::GridOutcome fused = testing::run_grid(run);
+        for (const char* others : {"", "fuse-gelu;fuse-residual;recompute=0;pack-weights"}) {
+          run.rewrites = others;
+          testing::expect_equal(testing::run_grid(run), fused);
+        }
+      }
+    }
+  }
 }
 
 // Sums over x or y end with a collective, so a GELU after it stays a separate task.

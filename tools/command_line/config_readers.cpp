@@ -33,7 +33,7 @@ std::vector<std::string_view> simulated(std::vector<std::string_view> more = {})
 
 /// Of a step that runs on this machine.
 std::vector<std::string_view> measured() {
-  return simulated({"threads", "communicator", "cuda-graph", "attention-workspace", "watchdog", "peer-timeout",
+  return simulated({"threads", "communicator", "cuda-graph", "attention-workspace", "tf32", "watchdog", "peer-timeout",
                     "network", "token-file"});
 }
 

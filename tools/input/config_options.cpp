@@ -51,6 +51,7 @@ const std::vector<KeyValue>& key_values() {
        {"laptop", "hgx-h100", "dgx-h100", "grand-teton", "dgx-a100", "perlmutter", "mi250x", "frontier", "alps",
         "tpu-v4", "p4d", "ethernet-10g", "ethernet-1g"}},
       {"profile", "FILE", Paths::files},
+      {"expert-load", "balanced|zipf:S|FILE", Paths::files, {"balanced"}},
       {"gemm-tuning", "FILE", Paths::files, {"auto", "none"}},
       {"run-dir", "FOLDER", Paths::folders},
       {"resume", "FOLDER", Paths::folders, {std::string(train::kResumeAuto)}}};

@@ -118,9 +118,9 @@ void StepReader::take_profile(std::shared_ptr<const cost::Profile> profile) {
 std::string graphs_of(const train::ResolvedRun& run) {
   const train::RunConfig& config = run.config;
   const graph::PipelineChunks& chunks = config.pipeline.chunks;
-  return fmt::format("{} stages a rank ({}) of {} layers, micro-batches of {}, sums in {}, recomputing {}; {}",
-                     chunks.chunks, to_string(chunks.placement), fmt::join(config.pipeline.layers, ","),
-                     config.micro_batch, to_string(config.reduce_dtype),
+  return fmt::format("{}: {} stages a rank ({}) of {} layers, micro-batches of {}, sums in {}, recomputing {}; {}",
+                     graph::to_string(config.grid), chunks.chunks, to_string(chunks.placement),
+                     fmt::join(config.pipeline.layers, ","), config.micro_batch, to_string(config.reduce_dtype),
                      config.recompute == train::Recompute::none ? "nothing" : "blocks",
                      plan::to_string(std::span<const plan::Rewrite>(train::chosen_rewrites(run))));
 }

@@ -81,6 +81,7 @@ struct RunConfig {
   CommunicatorKind communicator = CommunicatorKind::automatic;
   bool cuda_graph = false;                                          // replay a step as one CUDA graph
   std::int64_t attention_workspace = execute::kAttentionWorkspace;  // see execute::CudaSettings
+  bool tf32 = false;                                                // the same
   std::int64_t trace_every = 16;                                    // on a GPU, one step in this many is traced
   std::string policy = "program";
   policy::TrustedLibraries
@@ -90,10 +91,11 @@ struct RunConfig {
   /// added, and isn't a rewrite of the graph but a change of micro_batch by fill_in().
   std::int64_t batch_split = 1;
   WeightPacking pack_weights = WeightPacking::automatic;
-  bool fuse_gelu = false;    // see FuseGelu (runtime/plan/rewrite.h)
-  std::string machine;       // the machine that policies plan for: a machine file, or the name of one of Weft's
-  std::string profile;       // a file of `weft profile`: measured costs for policies
-  std::int64_t streams = 1;  // compute streams of a rank
+  bool fuse_gelu = false;  // see FuseGelu (runtime/plan/rewrite.h)
+  std::string machine;     // the machine that policies plan for: a machine file, or the name of one of Weft's
+  std::string profile;     // a file of `weft profile`: measured costs for policies
+  std::string expert_load = "balanced";  // see LoadSetting (train/config/expert_loads.h)
+  std::int64_t streams = 1;              // compute streams of a rank
   /// Bytes of state and scratch that a rank's plan may take; 0: any number; nullopt: those of a device of `machine`,
   /// and any number if none is named.
   std::optional<std::int64_t> memory;

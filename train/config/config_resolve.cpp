@@ -270,12 +270,8 @@ void check_device(const RunConfig& config) {
             fmt::format("heads of {} columns with device cuda", config.model.head_dim()),
             fmt::format("heads of at most {} columns, or device cpu", cpu::kWidestHeadOnGpu),
             "--device cpu, or a model of narrower heads");
-  refuse_if(config.model.experts > 0, "a model with experts with device cuda",
-            "device cpu: GPUs have no kernels of experts", "--device cpu, or a model without experts");
-  refuse_if(config.grid.context > 1, fmt::format("context = {} with device cuda", config.grid.context),
-            "device cpu: GPUs have no all-to-all", "--device cpu, or leave context out");
-  refuse_if(config.check_nan, "check-nan with device cuda", "device cpu",
-            "--device cpu: the same step, checked task by task");
+  refuse_if(config.grid.expert > 1, fmt::format("expert = {} with device cuda", config.grid.expert),
+            "device cpu: GPUs exchange no rows", "--device cpu, or leave expert out");
   refuse_if(kind == CommunicatorKind::mpi || kind == CommunicatorKind::tcp, communicator + " with device cuda",
             "auto, local, nccl, or staged, which moves what lies on GPUs by MPI or TCP", "--communicator staged");
   refuse_if(kind == CommunicatorKind::staged && config.cuda_graph, communicator + " with cuda-graph",

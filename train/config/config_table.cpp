@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/units.h"
+#include "train/config/expert_loads.h"
 #include "train/config/key_kinds.h"
 
 namespace weft::train {
@@ -92,7 +94,11 @@ void add_device(std::vector<ConfigKey>& all) {
                   "with device cuda: cuDNN's attention runs where its workspace takes no more memory than this, for "
                   "each stream that computes; elsewhere Weft's own kernels run, slower, with other roundings and next "
                   "to no workspace",
-                  &RunConfig::attention_workspace, parse_bytes, exact_bytes)});
+                  &RunConfig::attention_workspace, parse_bytes, exact_bytes),
+       boolean_key("tf32",
+                   "with device cuda and dtype fp32: products round their factors to TF32 (10 bits behind the point), "
+                   "which tensor cores multiply",
+                   &RunConfig::tf32)});
   add(all, KeyGroup::run,
       {number_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
 }
@@ -128,7 +134,20 @@ void add_plan(std::vector<ConfigKey>& all) {
                 "the machine that policies plan for: laptop, dgx-h100, perlmutter, frontier, alps, or a TOML file; "
                 "empty: a laptop",
                 &RunConfig::machine),
-       text_key("profile", "measured costs that policies plan by: a file of `weft profile`", &RunConfig::profile)});
+       text_key("profile", "measured costs that policies plan by: a file of `weft profile`", &RunConfig::profile),
+       parsed_key(
+           "expert-load", ValueKind::text, "balanced|zipf:S|FILE",
+           "how evenly tokens choose experts, for costs on a grid with expert=P: those of the rank with most rows "
+           "count. "
+           "balanced: as many for each rank; zipf:S: expert e's popularity falls as 1 / (e + 1)^S; FILE: as in a run, "
+           "whose experts.jsonl it is",
+           &RunConfig::expert_load,
+           [](std::string_view value, std::string_view where) {
+             expect_plain_text(value, where);
+             (void)load_setting(value, where);
+             return std::string(value);
+           },
+           std::identity())});
   add(all, KeyGroup::plan,
       {number_key("streams", "compute streams of a rank, each with its own threads", &RunConfig::streams, 1, 64),
        parsed_key("memory", ValueKind::text, "SIZE|auto|none",

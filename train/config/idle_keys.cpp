@@ -44,6 +44,8 @@ constexpr Idle kIdle[] = {
     {"bf16-products", [](const RunConfig& c) { return !on_cpu(c); }, "with device cuda", "--device cpu"},
     {"cuda-graph", on_cpu, "with device cpu", "--device cuda"},
     {"attention-workspace", on_cpu, "with device cpu", "--device cuda"},
+    {"tf32", on_cpu, "with device cpu", "--device cuda"},
+    {"tf32", [](const RunConfig& c) { return c.dtype != DType::f32; }, "with dtype bf16", "--dtype fp32"},
     {"trace-every", on_cpu, "with device cpu", "--device cuda"},
     {"min-lr", [](const RunConfig& c) { return c.schedule == Schedule::constant; }, "with schedule constant",
      "another --schedule"},

@@ -232,8 +232,8 @@ ConfigKey rewrites_key() {
       "text",
       "changes to the graph, as in \"bucket=25MB;reshard\". reshard=LAYERS, recompute=LAYERS and pack-weights=USES "
       "keep every bit. bucket=BYTES, split-collective=BYTES and ar-to-rs-ag do so too, except over NCCL in groups of "
-      "three ranks or more, where sums may round otherwise. fuse-gelu keeps every bit on CPUs; GPUs round otherwise. "
-      "batch-split=PIECES cuts a micro-batch and changes roundings",
+      "three ranks or more, where sums may round otherwise. fuse-gelu and fuse-residual keep every bit on CPUs; GPUs "
+      "round otherwise. batch-split=PIECES cuts a micro-batch and changes roundings",
       set_rewrites,
       rewrites_text};
 }

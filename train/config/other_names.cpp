@@ -118,6 +118,7 @@ constexpr std::array kOtherNames = {
     OtherNames{"log-every", "log-interval log-freq log-steps logging-steps log-every-n-steps print-freq print-every"},
     OtherNames{"tensorboard", "report-to tensorboard-dir enable-tensorboard wandb wandb-log use-wandb"},
     OtherNames{"record-routing", "routing-replay router-replay r3 moe-enable-routing-replay record-file"},
+    OtherNames{"expert-load", "moe-router-force-load-balancing force-load-balance expert-balance load-imbalance"},
     OtherNames{"replay-routing", "routing-replay router-replay r3 moe-enable-routing-replay replay-file"},
     OtherNames{"vocab", "vocab-size n-vocab"},
     OtherNames{"max-tokens", "max-new-tokens num-tokens n-tokens tokens length max-length"},

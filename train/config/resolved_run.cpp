@@ -2,6 +2,7 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "runtime/cost/machine.h"
 #include "runtime/cost/profile.h"
@@ -33,12 +34,17 @@ ResolvedRun read_texts(RunConfig config) {
   }
   if (!profile.empty()) run.profile = std::make_shared<const cost::Profile>(cost::load_profile(profile));
   run.gemm_tuning = tuning_setting(run.config.gemm_tuning);
+  if (const LoadSetting load = load_setting(run.config.expert_load, "expert-load"); !load.file.empty()) {
+    run.expert_loads = std::make_shared<const std::vector<ExpertLoad>>(
+        read_expert_loads(load.file, "balanced, zipf:1, or experts.jsonl of a run folder"));
+  }
   return run;
 }
 
 ResolvedRun resolve(RunConfig config, std::int64_t world_size) {
   ResolvedRun run = read_texts(std::move(config));  // a word that nothing knows is named before sizes
   fill_in(run.config, world_size);
+  check_expert_load(run);
   return run;
 }
 

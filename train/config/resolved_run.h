@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/cost/machine.h"
 #include "runtime/cost/profile.h"
 #include "runtime/policy/catalog/policies.h"
 #include "train/config/config.h"
+#include "train/config/expert_loads.h"
 
 namespace weft::train {
 
@@ -39,6 +41,9 @@ struct ResolvedRun {
   std::shared_ptr<const cost::Machine> machine = nullptr;  // the machine that policies plan for; null: none is named
   std::shared_ptr<const cost::Profile> profile = nullptr;  // measured costs; null: none are named
   TuningSetting gemm_tuning = {};
+  /// Of the file that expert-load names; null: it names none.
+  std::shared_ptr<const std::vector<ExpertLoad>> expert_loads = nullptr;
+  bool equal_layers = false;  // steps of fewer layers stand for the whole, so expert-load makes them all equal
 
   /// Sets the policy here and in the configuration. The configuration must not be filled in yet, because the policy
   /// decides how many pipeline stages a rank has.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -87,16 +88,19 @@ std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(comm::World& world
 std::vector<RunProduct> products_of_run(const ResolvedRun& run) {
   const RunConfig& config = run.config;
   const ops::StepConfig step = step_config(config);
-  // This is the only rewrite that changes products, and only a GPU's methods depend on the change.
+  // These are the only rewrites that change products, and only a GPU's methods depend on the change.
   std::vector<plan::Rewrite> fusion;
-  if (config.device == DeviceKind::cuda && plan::fuses_gelu(chosen_rewrites(run)))
-    fusion.emplace_back(plan::FuseGelu{});
+  if (config.device == DeviceKind::cuda) {
+    std::ranges::copy_if(chosen_rewrites(run), std::back_inserter(fusion), plan::is_fusion);
+  }
   const auto products_of_stages = [&](const auto& lower) {
     std::vector<std::shared_ptr<const graph::Graph>> graphs;
     for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
       graphs.push_back(plan::rewrite(lower(config.model, step, pipe), fusion));
     }
-    return execute::products_of(graphs);
+    std::vector<execute::GemmUse> uses = execute::products_of(graphs);
+    for (execute::GemmUse& use : uses) use.problem.tf32 = config.tf32 && use.problem.inputs == DType::f32;
+    return uses;
   };
   std::vector<RunProduct> products;
   for (const execute::GemmUse& use : products_of_stages(ops::lower_train)) products.push_back({use.problem, use.tasks});
@@ -108,10 +112,15 @@ std::vector<RunProduct> products_of_run(const ResolvedRun& run) {
   return products;
 }
 
-execute::TryGemm gemm_trials(const RunConfig& config, int rounds) {
+execute::TryGemm gemm_trials(const RunConfig& config, int rounds, bool cold) {
+  if (cold && config.device == DeviceKind::cpu) {
+    throw UserError("--cold with device cpu", "device cuda: a CPU's caches are always cold in half of the runs",
+                    "leave --cold out");
+  }
   const execute::GemmTrialOptions options{.rounds = rounds,
                                           .cache_bytes = bytes_beyond_caches(),
-                                          .bf16 = bf16_unit_of(config).value_or(cpu::widest_bf16_unit())};
+                                          .bf16 = bf16_unit_of(config).value_or(cpu::widest_bf16_unit()),
+                                          .cold_gpu = cold};
   if (config.device == DeviceKind::cuda) return execute::device_gemm_trials(options);
   return execute::cpu_gemm_trials(static_cast<int>(config.threads), options);
 }

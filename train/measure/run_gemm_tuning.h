@@ -37,11 +37,12 @@ struct RunProduct {
 std::vector<RunProduct> products_of_run(const ResolvedRun& run);
 
 /// Tries products on the device of a filled-in configuration, with its threads. `rounds`: number of rounds that compare
-/// the best methods. Throws UserError if the device is missing.
+/// the best methods. `cold`: see GemmTrialOptions::cold_gpu. Throws UserError if the device is missing, and for `cold`
+/// on a CPU.
 ///
 ///   const execute::TryGemm trial = gemm_trials(run.config, 11);
 ///   for (const RunProduct& product : products_of_run(run)) trial(product.problem);
-execute::TryGemm gemm_trials(const RunConfig& config, int rounds);
+execute::TryGemm gemm_trials(const RunConfig& config, int rounds, bool cold = false);
 
 /// The machine for which trials on the configuration's device are valid.
 execute::TuningMachine tuning_machine(const RunConfig& config);

@@ -6,10 +6,8 @@
 #include <bit>
 #include <cstddef>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
-#include "base/files/document.h"
 #include "base/text/json_object.h"
 #include "ops/lower.h"
 #include "train/run/step_routing.h"
@@ -22,13 +20,6 @@ constexpr float kNoMargin = std::numeric_limits<float>::max();
 
 std::int64_t tokens_in(const LayerLoad& layer) {
   return std::accumulate(layer.tokens.begin(), layer.tokens.end(), std::int64_t{0});
-}
-
-void add_layer(LayerLoad& sum, const LayerLoad& other) {
-  if (sum.tokens.empty()) sum.tokens.resize(other.tokens.size());
-  for (std::size_t e = 0; e < sum.tokens.size(); ++e) sum.tokens[e] += other.tokens[e];
-  sum.margin = std::min(sum.margin, other.margin);
-  sum.flips += other.flips;
 }
 
 // As whole numbers, for a message between ranks.
@@ -55,15 +46,6 @@ std::vector<LayerLoad> load_of_words(const std::vector<std::int64_t>& words, std
 }
 
 }  // namespace
-
-void ExpertLoad::add(const ExpertLoad& later) {
-  if (layers.empty()) {
-    *this = later;
-    return;
-  }
-  last_step = later.last_step, steps += later.steps;
-  for (std::size_t i = 0; i < layers.size(); ++i) add_layer(layers[i], later.layers[i]);
-}
 
 BusiestExpert busiest(const ExpertLoad& load) {
   BusiestExpert found;
@@ -121,28 +103,6 @@ std::string json_line(const ExpertLoad& load, bool replayed) {
   return line.text() + "\n";
 }
 
-ExpertLoad parse_expert_load(std::string_view line, const std::string& name) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 50;
-  const Document document = read_json(line, name, {.fix = "give a run folder, with the files that weft train wrote"});
-  const DocumentValue root = document.root();
-  ExpertLoad load{.last_step = root["step"].integer(0, kMost), .steps = root["steps"].integer(1, kMost)};
-  const std::vector<DocumentValue> layers = root["layers"].items();
-  const std::vector<DocumentValue> tokens = root["tokens"].items(layers.size(), "a list for each layer");
-  const std::vector<DocumentValue> margins = root["margin"].items(layers.size(), "a number for each layer");
-  const auto flips = root.find("flips");
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    LayerLoad& layer = load.layers.emplace_back();
-    layer.layer = layers[i].integer(0, kMost);
-    for (const DocumentValue& count : tokens[i].items()) layer.tokens.push_back(count.integer(0, kMost));
-    if (layer.tokens.empty() || layer.tokens.size() != load.layers.front().tokens.size()) {
-      tokens[i].refuse("a count for each expert");
-    }
-    if (!margins[i].is_null()) layer.margin = margins[i].float_number();
-    if (flips) layer.flips = flips->items(layers.size(), "a number for each layer")[i].integer(0, kMost);
-  }
-  return load;
-}
-
 ExpertWatch::ExpertWatch(comm::World& world, const RunConfig& config, const execute::State& state)
     : world_(world), config_(config), state_(state) {
   const graph::Coordinates at = graph::coordinates_of(config.grid, world.rank());
@@ -164,7 +124,7 @@ void ExpertWatch::add(std::int64_t step) {
       of_step.margin = std::min(of_step.margin, margin);
     }
     for (const std::int32_t flips : state_.get<std::int32_t>(of(ops::names::kFlips))) of_step.flips += flips;
-    add_layer(own, of_step);
+    own.add(of_step);
   }
 }
 
@@ -180,7 +140,7 @@ ExpertLoad ExpertWatch::gather() {
   for (const std::int64_t layer : config_.model.expert_layers()) all.layers.push_back({.layer = layer});
   for (const std::vector<std::int64_t>& words : comm::of_ranks(world_, words_of_load(own_))) {
     for (const LayerLoad& layer : load_of_words(words, config_.model.experts)) {
-      add_layer(*std::ranges::find(all.layers, layer.layer, &LayerLoad::layer), layer);
+      std::ranges::find(all.layers, layer.layer, &LayerLoad::layer)->add(layer);
     }
   }
   for (LayerLoad& own : own_) own = {.layer = own.layer};

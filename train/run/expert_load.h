@@ -2,32 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/state.h"
 #include "train/config/config.h"
+#include "train/config/expert_loads.h"
 
 namespace weft::train {
-
-struct LayerLoad {
-  std::int64_t layer = 0;
-  std::vector<std::int64_t> tokens = {};             // of each expert
-  float margin = std::numeric_limits<float>::max();  // the least, see graph::CountChoices
-  std::int64_t flips = 0;
-};
-
-/// Of steps that follow one another.
-struct ExpertLoad {
-  std::int64_t last_step = 0, steps = 0;
-  std::vector<LayerLoad> layers = {};
-
-  /// Steps that follow, of the same model.
-  void add(const ExpertLoad& later);
-};
 
 /// The expert with the most tokens, as a multiple of the mean over its layer's experts.
 struct BusiestExpert {
@@ -50,9 +33,6 @@ std::string load_text(const ExpertLoad& load, bool replayed);
 /// A line of experts.jsonl, with a newline; flips are there with `replayed` choices.
 ///   {"step":9,"steps":10,"layers":[0,1],"tokens":[[130,…],[…]],"margin":[0.0003,…]}
 std::string json_line(const ExpertLoad& load, bool replayed);
-/// The members of a line but for steps; null for a margin where nothing is left to choose.
-ExpertLoad parse_expert_load(std::string_view line, const std::string& name);
-
 /// Watches the routers of one rank's program. Made on every rank.
 class ExpertWatch {
  public:

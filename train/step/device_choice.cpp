@@ -99,8 +99,9 @@ execute::MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr
   if (config.device == DeviceKind::cpu) return nullptr;
   const execute::DeviceExecutorOptions options{.kept_steps = std::max<std::int64_t>(1, config.trace_steps),
                                                .trace_every = config.trace_every,
-                                               .graphs = config.cuda_graph};
-  const execute::CudaSettings settings{tuning, config.attention_workspace};
+                                               .graphs = config.cuda_graph,
+                                               .check_finite = config.check_nan};
+  const execute::CudaSettings settings{tuning, config.attention_workspace, config.tf32};
   return [config, options, settings](comm::World& world,
                                      const execute::State& state) -> std::unique_ptr<execute::Executor> {
     return execute::make_device_executor(team_of(world, config, options, settings), world, state);

@@ -34,7 +34,7 @@ policy::PolicyOptions without_costs(const ResolvedRun& run) {
 /// The machine, with the profile's measurements where it has any, and the costs of both.
 std::pair<cost::Machine, std::shared_ptr<const cost::CostModel>> costs_of(const ResolvedRun& run) {
   cost::Machine machine = run.machine ? *run.machine : cost::find_machine("laptop", cost::machine_folders());
-  std::shared_ptr<const cost::CostModel> model = cost::analytic_costs(machine, run.config.grid);
+  std::shared_ptr<const cost::CostModel> model = cost::analytic_costs(machine, run.config.grid, row_factors(run));
   if (run.profile) {
     machine.cores = static_cast<double>(run.profile->threads);
     machine.shared_cores = true;  // the profile has the transports' core time

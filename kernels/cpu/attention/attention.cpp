@@ -320,12 +320,11 @@ std::int64_t forward_parts(const AttentionShape& shape) {
 }
 
 template <class T>
-void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors, std::int64_t chunk,
-                   std::byte* scratch_bytes) {
+void forward_chunk(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors, std::int64_t chunk) {
   const std::int64_t heads = shape.batch * shape.kv_heads, parts = forward_parts(shape);
   const std::int64_t sequence = chunk % heads / shape.kv_heads, kv_head = chunk % shape.kv_heads;
   const std::int64_t first_row = sequence * shape.seq, dim = shape.head_dim;
-  const ForwardScratch<T> scratch(shape, scratch_bytes);
+  const ForwardScratch<T> scratch(shape, workers.worker_scratch());
   // The last blocks are the longest: their parts come first, so that workers finish together.
   const std::int64_t last = ceil_div(shape.seq, kTile) - 1 - chunk / heads;
   const std::int32_t* document_starts = starts_of(tensors, first_row);
@@ -344,6 +343,7 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
       const std::int64_t row = first_row + block.first;
       forward_block(shape, block, HeadRows<T>(tensors.q, row, head, dim), HeadRows<T>(tensors.out, row, head, dim),
                     tensors.log_sum_exp.f32() + (sequence * shape.heads + head) * shape.seq + block.first, scratch);
+      workers.progress();
     }
   }
 }
@@ -453,13 +453,13 @@ void add_to_queries(const KeyTile& tile, const Block& block, const float* scores
 
 // All query blocks and heads for one KV head of one sequence.
 template <class T>
-void backward_head(const AttentionShape& shape, const AttentionTensors& tensors, const AttentionGradients& gradients,
-                   std::int64_t sequence, std::int64_t kv_head, std::byte* scratch_bytes) {
+void backward_head(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
+                   const AttentionGradients& gradients, std::int64_t sequence, std::int64_t kv_head) {
   constexpr bool kTwo = kPaired<T>;
   const std::int64_t head_dim = shape.head_dim, dim = padded<T>(shape), words = row_words<T>(shape), seq = shape.seq;
   const std::int64_t first_row = sequence * seq;
   const float scale = scale_of(shape);
-  const BackwardScratch<T> scratch(shape, scratch_bytes);
+  const BackwardScratch<T> scratch(shape, workers.worker_scratch());
   copy_rows(HeadRows<T>(tensors.k, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.k);
   copy_rows(HeadRows<T>(tensors.v, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.v);
   if constexpr (kTwo) pair_rows(scratch.k, seq, words, scratch.k_across);
@@ -503,6 +503,7 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
         add_to_queries<T>(tile, block, scratch.ds_across, scratch.k_across, dim, scratch.dq);
       }
       write_rows(scratch.dq, block.queries, head_dim, scale, HeadRows<T>(gradients.dq, row, head, head_dim));
+      workers.progress();
     }
   }
   // Queries in pairs aren't scaled, so dk is.
@@ -537,7 +538,7 @@ void attention_forward(Workers& workers, const AttentionShape& shape, const Atte
   const DType dtype = common_dtype(tensors.q, tensors.k, tensors.v, tensors.out);
   with_tiles_of(bf16, dtype, [&]<class T>(std::type_identity<T>) {
     workers.run(shape.batch * shape.kv_heads * forward_parts(shape),
-                [&](std::int64_t chunk) { forward_chunk<T>(shape, tensors, chunk, workers.worker_scratch()); });
+                [&](std::int64_t chunk) { forward_chunk<T>(workers, shape, tensors, chunk); });
   });
 }
 
@@ -551,8 +552,7 @@ void attention_backward(Workers& workers, const AttentionShape& shape, const Att
                                    gradients.dk, gradients.dv);
   with_tiles_of(bf16, dtype, [&]<class T>(std::type_identity<T>) {
     workers.run(shape.batch * shape.kv_heads, [&](std::int64_t chunk) {
-      backward_head<T>(shape, tensors, gradients, chunk / shape.kv_heads, chunk % shape.kv_heads,
-                       workers.worker_scratch());
+      backward_head<T>(workers, shape, tensors, gradients, chunk / shape.kv_heads, chunk % shape.kv_heads);
     });
   });
 }

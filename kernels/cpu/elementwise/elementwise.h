@@ -117,9 +117,11 @@ struct AdamWSettings {
   float beta1, beta2, eps, weight_decay;
 };
 
-/// The values of a step: `scalars` f32 {lr, 1/(1−β1^t), 1/(1−β2^t), …}, `norm_and_factor` f32 {…, clip factor}.
+/// The values of a step: `scalars` f32 {lr, 1/(1−β1^t), 1/(1−β2^t), …}, `norm_and_factor` f32 {…, clip factor}, or null
+/// for a factor of 1.
 struct AdamWStep {
-  Matrix scalars, norm_and_factor;
+  Matrix scalars;
+  const Matrix* norm_and_factor;
 };
 
 /// g = grad·factor; m = β1·m + (1−β1)·g; v = β2·v + (1−β2)·g²; p −= lr·(m̂/(√v̂ + eps) + weight_decay·p).

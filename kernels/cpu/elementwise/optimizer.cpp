@@ -68,7 +68,7 @@ void adamw(Workers& workers, const AdamWSettings& settings, const AdamWStep& ste
            const Matrix& grad, const Matrix& m, const Matrix& v, const Matrix* master) {
   const auto views = common_shape(param, grad, m, v, master != nullptr ? *master : m);
   const float lr = step.scalars.f32()[0], correct1 = step.scalars.f32()[1], correct2 = step.scalars.f32()[2];
-  const float factor = step.norm_and_factor.f32()[1];
+  const float factor = step.norm_and_factor != nullptr ? step.norm_and_factor->f32()[1] : 1.0F;
   const AdamWSettings s = settings;
   with_element_type(param.dtype, [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {

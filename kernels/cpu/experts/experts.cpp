@@ -3,30 +3,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <mutex>
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
+#include "kernels/routing.h"
 
 namespace weft::cpu {
 namespace {
 
 std::int32_t* integers(const Matrix& matrix, std::int64_t row) {
   return matrix.i32() + row * matrix.row_stride;
-}
-
-// The experts of the largest logits, in ascending order. Of equal logits the first stays before the others.
-void choose(const float* logits, std::int64_t experts, std::int32_t* chosen, std::int64_t choices) {
-  std::int64_t count = 0;
-  for (std::int64_t expert = 0; expert < experts; ++expert) {
-    if (count == choices && !(logits[expert] > logits[chosen[count - 1]])) continue;
-    std::int64_t place = count < choices ? count++ : choices - 1;
-    for (; place > 0 && logits[expert] > logits[chosen[place - 1]]; --place) chosen[place] = chosen[place - 1];
-    chosen[place] = static_cast<std::int32_t>(expert);
-  }
-  std::sort(chosen, chosen + choices);
 }
 
 // The parts of a row's chosen experts in the sum of all exponentials, or of their own alone.
@@ -47,50 +35,6 @@ struct Shares {
   float of(float logit) const { return exponential(broadcast(logit))[0] / total; }
 };
 
-// How near a choice is to another one.
-struct Nearness {
-  float margin = std::numeric_limits<float>::max();
-  std::int32_t flips = 0;
-
-  void take(const Nearness& other) {
-    margin = std::min(margin, other.margin);
-    flips += other.flips;
-  }
-};
-
-// Of a row whose choice isn't the logits' own, or has a tie at its border.
-Nearness nearness_of_other(const float* logits, std::int64_t experts, const std::int32_t* chosen,
-                           std::int64_t choices) {
-  Nearness found;
-  float last = 0.0F, next = 0.0F;
-  for (std::int64_t e = 0, j = 0; e < experts; ++e) {
-    std::int64_t place = 0;  // among the logits from the largest down
-    for (std::int64_t f = 0; f < experts; ++f) {
-      place += (logits[f] > logits[e] || (logits[f] == logits[e] && f < e)) ? 1 : 0;
-    }
-    if (place == choices - 1) last = logits[e];
-    if (place == choices) next = logits[e];
-    if (j == choices || chosen[j] != e) continue;
-    ++j;
-    found.flips += place >= choices ? 1 : 0;
-  }
-  found.margin = last - next;
-  return found;
-}
-
-Nearness nearness_of(const float* logits, std::int64_t experts, const std::int32_t* chosen, std::int64_t choices) {
-  if (choices == experts) return {};
-  float least = std::numeric_limits<float>::infinity(), most = -least;
-  for (std::int64_t e = 0, j = 0; e < experts; ++e) {
-    const bool is_chosen = j < choices && chosen[j] == e;
-    j += is_chosen ? 1 : 0;
-    least = std::min(least, is_chosen ? logits[e] : least);
-    most = std::max(most, is_chosen ? most : logits[e]);
-  }
-  if (least > most) return {least - most};
-  return nearness_of_other(logits, experts, chosen, choices);
-}
-
 }  // namespace
 
 void route(Workers& workers, RouteKind kind, const Matrix& logits, const Matrix& chosen, const Matrix& weights) {
@@ -98,7 +42,7 @@ void route(Workers& workers, RouteKind kind, const Matrix& logits, const Matrix&
   for_rows(workers, logits.rows, experts, [&](std::int64_t row) {
     const float* const from = logits.f32(row);
     std::int32_t* const to = integers(chosen, row);
-    if (!kind.given) choose(from, experts, to, choices);
+    if (!kind.given) kernels::choose(from, experts, to, choices);
     const Shares shares(from, experts, to, choices, kind.normalise);
     for (std::int64_t j = 0; j < choices; ++j) weights.f32(row)[j] = shares.of(from[to[j]]);
   });
@@ -172,11 +116,11 @@ void count_choices(Workers& workers, const Matrix& logits, const Matrix& chosen,
                    const ChoiceCounts& told) {
   const std::int64_t experts = logits.cols, per_chunk = std::max<std::int64_t>(1, kChunkElements / experts);
   std::mutex mutex;
-  Nearness all;  // a minimum and a sum of integers, which no order of chunks changes
+  kernels::Nearness all;  // a minimum and a sum of integers, which no order of chunks changes
   workers.run(ceil_div(logits.rows, per_chunk), [&](std::int64_t chunk) {
-    Nearness of_chunk;
+    kernels::Nearness of_chunk;
     for (std::int64_t row = chunk * per_chunk; row < std::min(logits.rows, (chunk + 1) * per_chunk); ++row) {
-      of_chunk.take(nearness_of(logits.f32(row), experts, integers(chosen, row), chosen.cols));
+      of_chunk.take(kernels::nearness_of(logits.f32(row), experts, integers(chosen, row), chosen.cols));
     }
     const std::lock_guard lock(mutex);
     all.take(of_chunk);

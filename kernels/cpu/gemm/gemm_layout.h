@@ -31,6 +31,7 @@ struct GemmProblem {
   DType inputs = DType::f32, output = DType::f32;
   std::array<std::int64_t, 3> strides = {};  // elements between the rows of A, B and C as they are stored
   Epilogue epilogue = Epilogue::none;        // the CPU's products are asked for without
+  bool tf32 = false;                         // of a GPU: inputs of f32 are rounded to TF32
 
   auto operator<=>(const GemmProblem&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
   GemmShape shape() const { return {m, n, k, trans_a, trans_b, accumulate}; }

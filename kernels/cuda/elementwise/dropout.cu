@@ -23,20 +23,27 @@ struct Dropout : ItemWork {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::int64_t first_row = 0, part = 0;
+  std::int64_t begun = 0;  // rows of a cut sequence's part before the matrix's first
 
   __device__ bool begin() {
     seed = static_cast<std::uint64_t>(mask.random[0]);
     step = static_cast<std::uint32_t>(mask.random[1]);
     first_row = mask.random[2] + mask.row_offset;
+    begun = mask.seq > 0 ? first_row % mask.seq : 0;
     part = mask.coordinate != nullptr ? *mask.coordinate : 0;
     return true;
+  }
+  __device__ std::int64_t global_row(std::int64_t row) const {
+    if (mask.seq == 0) return first_row + row;
+    const auto [sequence, within] = place_of(begun + row, mask.seq);
+    return first_row - begun + sequence * mask.stride + within;
   }
   __device__ void load(std::int64_t row, std::int64_t column, Item& item) const {
     item.x = fetch<kWidth>(x.at(row, column));
     if constexpr (kResidual) item.residual = fetch<kWidth>(residual.at(row, column));
   }
   __device__ void prepare(std::int64_t row, std::int64_t column, Item& item) const {
-    const auto element = static_cast<std::uint64_t>(((first_row + row) * mask.parts + part) * cols + column);
+    const auto element = static_cast<std::uint64_t>((global_row(row) * mask.parts + part) * cols + column);
     static_assert(kernels::kDropoutElements % kWidth == 0);
     const PhiloxBlock drawn = philox_quad(seed, step, mask.site, element / kernels::kDropoutElements);
     const std::uint32_t in_quad = static_cast<std::uint32_t>(element) & (kernels::kDropoutElements - kWidth);

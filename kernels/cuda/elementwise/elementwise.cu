@@ -185,22 +185,23 @@ void gelu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, cons
   transform(launch, "gelu_backward", std::array{views[0], views[1]}, std::array{views[2]}, GeluGradient{});
 }
 
-void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y) {
-  transform(launch, "swiglu_forward", halves_of(x), std::array{y}, SwiGlu{});
+void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y, const Matrix* offsets) {
+  transform_rows_of_groups(launch, "swiglu_forward", halves_of(x), std::array{y}, SwiGlu{}, offsets);
 }
 
-void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx) {
+void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx, const Matrix* offsets) {
   const auto [gate, up] = halves_of(x);
-  transform(launch, "swiglu_backward", std::array{gate, up, dy}, halves_of(dx), SwiGluGradient{});
+  transform_rows_of_groups(launch, "swiglu_backward", std::array{gate, up, dy}, halves_of(dx), SwiGluGradient{},
+                           offsets);
 }
 
-void geglu_forward(const Launch& launch, const Matrix& x, const Matrix& y) {
-  transform(launch, "geglu_forward", halves_of(x), std::array{y}, GeGlu{});
+void geglu_forward(const Launch& launch, const Matrix& x, const Matrix& y, const Matrix* offsets) {
+  transform_rows_of_groups(launch, "geglu_forward", halves_of(x), std::array{y}, GeGlu{}, offsets);
 }
 
-void geglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx) {
+void geglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx, const Matrix* offsets) {
   const auto [gate, up] = halves_of(x);
-  transform(launch, "geglu_backward", std::array{gate, up, dy}, halves_of(dx), GeGluGradient{});
+  transform_rows_of_groups(launch, "geglu_backward", std::array{gate, up, dy}, halves_of(dx), GeGluGradient{}, offsets);
 }
 
 namespace {

@@ -32,13 +32,16 @@ void gelu_forward(const Launch& launch, const Matrix& x, const Matrix& y);
 /// dx may be x or dy.
 void gelu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx);
 
-/// y [rows, cols] from x = [gate | up] [rows, 2·cols].
-void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y);
+/// y [rows, cols] from x = [gate | up] [rows, 2·cols]. With `offsets`, in device memory, rows from its last number on
+/// stay.
+void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y, const Matrix* offsets = nullptr);
 /// dx may be x.
-void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx);
+void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx,
+                     const Matrix* offsets = nullptr);
 /// The same with tanh-GELU for silu.
-void geglu_forward(const Launch& launch, const Matrix& x, const Matrix& y);
-void geglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx);
+void geglu_forward(const Launch& launch, const Matrix& x, const Matrix& y, const Matrix* offsets = nullptr);
+void geglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx,
+                    const Matrix* offsets = nullptr);
 
 /// y [rows, cols] += bias [cols] on every row if *coordinate is 0, both of one float dtype.
 void add_bias(const Launch& launch, const Matrix& y, const Matrix& bias, const std::int64_t* coordinate);
@@ -55,10 +58,11 @@ void put_columns(const Launch& launch, const Matrix& x, const std::int64_t* coor
 
 struct DropoutMask {
   std::uint32_t site;
-  std::int64_t row_offset;         // the matrix's first row is global row row_base + row_offset
-  float p;                         // in [0, 1): the probability that an element is dropped
-  std::int64_t parts;              // the matrix is one of `parts` windows of columns of a global matrix
-  const std::int64_t* random;      // device: {seed, step, row_base}
+  std::int64_t row_offset;     // the matrix's first row is global row row_base + row_offset
+  float p;                     // in [0, 1): the probability that an element is dropped
+  std::int64_t parts;          // the matrix is one of `parts` windows of columns of a global matrix
+  std::int64_t seq, stride;    // of each sequence of `stride` rows the matrix has `seq`, as cpu::DropoutMask; 0: all
+  const std::int64_t* random;  // device: {seed, step, row_base}
   const std::int64_t* coordinate;  // device: the index of the window; null: the first
 };
 
@@ -81,8 +85,10 @@ void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix
 /// Queries CUB, which queries the current device. The call gets as many as Launch::scratch_bytes.
 std::int64_t embedding_backward_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t vocab);
 
+/// dwpe[*first + p] (+)= Σ over sequences of dout[sequence·seq_len + p]. Without accumulate, other rows become zero.
+/// `first` is device memory; null means 0.
 void position_backward(const Launch& launch, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,
-                       bool accumulate);
+                       bool accumulate, const std::int64_t* first);
 
 using cpu::AdamWSettings;
 using cpu::AdamWStep;
@@ -147,6 +153,10 @@ inline constexpr std::size_t kMostSources = 64;
 /// std::logic_error; `out` may be one of the sources. Dividing a message doesn't change the bits.
 void sum_in_rank_order(const Launch& launch, std::span<const void* const> sources, void* out, std::int64_t count,
                        DType dtype);
+
+/// Lowers *first to the least index, counted row-major within x, of a NaN or an infinity of x, a float matrix. If
+/// `rows` isn't null, only *rows rows of x count. Both in device memory.
+void find_non_finite(const Launch& launch, const Matrix& x, const std::int32_t* rows, std::uint64_t* first);
 
 /// to[cols, rows] = from[rows, cols], bit for bit; both f32 or both bf16. They don't overlap. Throws std::logic_error
 /// for other dtypes and if the shapes don't fit.

@@ -209,16 +209,17 @@ __global__ void __launch_bounds__(kColumnThreads)
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kColumnThreads)
     position_backward_kernel(Stream<const T> dout, std::int64_t rows, std::int64_t cols, std::int64_t seq_len,
-                             Stream<float> dwpe, bool accumulate) {
-  const std::int64_t place = blockIdx.x;
+                             Stream<float> dwpe, bool accumulate, const std::int64_t* first) {
+  const std::int64_t place = blockIdx.x, in_sequence = place - (first != nullptr ? *first : 0);
+  const bool used = in_sequence >= 0 && in_sequence < seq_len;
   const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * kWidth;
-  if (col >= cols || (accumulate && place >= seq_len)) return;
+  if (col >= cols || (accumulate && !used)) return;
   float* to = dwpe.data + place * dwpe.stride + col;
   float sums[kWidth] = {};
   if (accumulate) load(to, sums);
-  if (place < seq_len) {
-    const std::int64_t sequences = (rows - place + seq_len - 1) / seq_len;
-    const T* const from = dout.data + place * dout.stride + col;
+  if (used) {
+    const std::int64_t sequences = (rows - in_sequence + seq_len - 1) / seq_len;
+    const T* const from = dout.data + in_sequence * dout.stride + col;
     add_all<8, T>(
         0, sequences, [&](std::int64_t i) { return from + i * seq_len * dout.stride; }, sums);
   }
@@ -313,14 +314,14 @@ std::int64_t embedding_backward_scratch_bytes(std::int64_t rows, std::int64_t co
 }
 
 void position_backward(const Launch& launch, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,
-                       bool accumulate) {
+                       bool accumulate, const std::int64_t* first) {
   if (dwpe.rows == 0 || dwpe.cols == 0) return;
   with_float_type(dout.dtype, [&]<class T>(T*) {
     with_columns(vectorizable(dout) && vectorizable(dwpe), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const ColumnGrid grid(dwpe.rows, dwpe.cols / kWidth);
       start("position_backward", launch, position_backward_kernel<T, kWidth>, grid.blocks, grid.threads, 0,
-            stream_of<const T>(dout), dout.rows, dwpe.cols, seq_len, stream_of<float>(dwpe), accumulate);
+            stream_of<const T>(dout), dout.rows, dwpe.cols, seq_len, stream_of<float>(dwpe), accumulate, first);
     });
   });
 }

@@ -81,7 +81,7 @@ struct AdamWOf {
   Items items;
   std::int64_t count;
   AdamWSettings settings;
-  const float *scalars, *norm_and_factor;
+  const float *scalars, *norm_and_factor;  // the second may be null: nothing is clipped
 };
 
 // Block `block` of the tensor, one item for each thread.
@@ -92,8 +92,9 @@ __device__ void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
   const Items& items = t.items;
   const AdamWSettings& settings = t.settings;
   const float *const scalars = t.scalars, *const norm_and_factor = t.norm_and_factor;
+  const float factor = norm_and_factor != nullptr ? norm_and_factor[1] : 1.0F;
   const kernels::AdamWNumbers numbers{settings.beta1, settings.beta2, settings.eps, settings.weight_decay,
-                                      scalars[0],     scalars[1],     scalars[2],   norm_and_factor[1]};
+                                      scalars[0],     scalars[1],     scalars[2],   factor};
   visit<kWidth>(items, item, [&](auto width, std::int64_t row, std::int64_t column) {
     constexpr int kHere = decltype(width)::value;
     T* const param = t.param.at(row, column);
@@ -148,7 +149,7 @@ AdamWOf<T> adamw_of(const AdamWSettings& settings, const AdamWStep& step, const 
           items.count(),
           settings,
           step.scalars.f32(),
-          step.norm_and_factor.f32()};
+          step.norm_and_factor != nullptr ? step.norm_and_factor->f32() : nullptr};
 }
 
 __global__ void __launch_bounds__(kThreads) sum_squares_kernel(const SumSquaresOf of) {

@@ -38,6 +38,8 @@ std::uint32_t library_epilogue(const GemmKey& key, bool bias_gradient) {
       return key.has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     case Epilogue::gelu_gradient:
       return bias_gradient ? CUBLASLT_EPILOGUE_DGELU_BGRAD : CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::add:
+      throw std::logic_error("cuda::PreparedGemm: an addend is a side matrix of a product that accumulates");
   }
   if (bias_gradient) return CUBLASLT_EPILOGUE_BGRADB;  // the library's B is our A
   return key.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -95,6 +97,7 @@ void check_arguments(const GemmKey& key, const Matrix& a, const Matrix& b, const
   require(key.m >= 0 && key.n >= 0 && key.k >= 0, "a negative size");
   require(is_float(key.inputs) && is_float(key.output), "not a float dtype");
   require(key.inputs == DType::bf16 || key.output == DType::f32, "f32 inputs with a bf16 output");
+  require(!key.tf32 || key.inputs == DType::f32, "bf16 inputs rounded to TF32");
   require(a.dtype == key.inputs && b.dtype == key.inputs && c.dtype == key.output, "other dtypes than the key's");
   require(key.strides == std::array{a.row_stride, b.row_stride, c.row_stride}, "other strides than the key's");
   require(key.has_bias == (bias != nullptr), "has_bias isn't the key's");
@@ -189,7 +192,8 @@ struct PreparedGemm::Impl {
         fused(key.epilogue != Epilogue::none || side.bias_gradient != nullptr) {
     if (empty) return;
     const cpu::GemmShape shown = cpu::shown_as(layout, key.shape());
-    check_cublas(cublas_lt().init_descriptor(&descriptor, sizeof(descriptor), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    const cublasComputeType_t compute = key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_cublas(cublas_lt().init_descriptor(&descriptor, sizeof(descriptor), compute, CUDA_R_32F),
                  "cublasLtMatmulDescInit");
     set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, shown.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSB, shown.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -369,7 +373,8 @@ bool can_fuse(const GemmKey& key, const Matrix& c, const Matrix& other) {
     return reinterpret_cast<std::uintptr_t>(matrix.data) % kAlignment == 0;
   };
   const bool empty = key.m == 0 || key.n == 0 || key.k == 0;
-  const bool known = !key.accumulate && (key.epilogue == Epilogue::gelu || !key.has_bias);
+  const bool known = !key.accumulate && (key.epilogue != Epilogue::gelu_gradient || !key.has_bias);
+  if (key.epilogue == Epilogue::add) return known && !empty && c.row_stride == other.row_stride;
   return known && !empty && c.row_stride == other.row_stride && std::max(c.row_stride, c.cols) % kStrideUnit == 0 &&
          aligned(c) && aligned(other);
 }
@@ -385,7 +390,12 @@ GemmWithEpilogue::GemmWithEpilogue(const CublasLt& library, const GemmKey& key, 
   if ((other != nullptr) != (key.epilogue != Epilogue::none)) {
     throw std::logic_error("cuda::GemmWithEpilogue: an epilogue and its matrix must be given together");
   }
-  if (other != nullptr && can_fuse(key, c, *other)) {
+  if (key.epilogue == Epilogue::add && can_fuse(key, c, *other)) {
+    GemmKey sum = key;
+    sum.epilogue = Epilogue::none, sum.accumulate = true;
+    product_ = PreparedGemm::with_epilogue(library, sum, a, b, c, {.bias = bias, .addend = other}, algorithm);
+    if (product_) return;
+  } else if (other != nullptr && can_fuse(key, c, *other)) {
     // The library's C is the epilogue's result, and its second matrix the epilogue's input.
     const bool forward = key.epilogue == Epilogue::gelu;
     const GemmSideMatrices side{.bias = bias, .second = forward ? &c : other};
@@ -402,7 +412,9 @@ void GemmWithEpilogue::run(const Launch& launch) const {
   product_->run(launch);
   if (!behind_) return;
   const auto& [epilogue, c, other] = *behind_;
-  if (epilogue == Epilogue::gelu) {
+  if (epilogue == Epilogue::add) {
+    add(launch, other, c, c);
+  } else if (epilogue == Epilogue::gelu) {
     gelu_forward(launch, c, other);
   } else {
     gelu_backward(launch, other, c, c);

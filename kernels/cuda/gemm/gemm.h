@@ -1,6 +1,7 @@
 // Matrix products by cuBLASLt: C (+)= op(A)·op(B) (+ bias). Its algorithms can be measured, and the choice kept. Parts
 // of a split k are added in fp32 in a fixed order, so each product is reproducible bit for bit.
-// An epilogue (GELU, or its gradient) is fused into the product if cuBLASLt can, else a kernel after it.
+// An epilogue (GELU, its gradient, a matrix that is added) is fused into the product if cuBLASLt can, else a kernel
+// after it.
 #pragma once
 
 #include <array>
@@ -69,8 +70,9 @@ constexpr std::int64_t kGemmWorkspace = std::int64_t{32} << 20;
 std::int64_t gemm_scratch_bytes(const GemmKey& key, GemmLayout layout);
 
 /// A product with its buffers: run() makes no allocation of ours. A and B are both f32 (then C is f32, computed in real
-/// fp32) or both bf16 (then C is f32 or bf16). Sums are fp32, rounded once. The bias has n elements of C's dtype:
-/// cuBLASLt accepts no other (CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE). C overlaps neither A nor B.
+/// fp32, or with key.tf32 from factors rounded to TF32) or both bf16 (then C is f32 or bf16). Sums are fp32, rounded
+/// once. The bias has n elements of C's dtype: cuBLASLt accepts no other (CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE). C
+/// overlaps neither A nor B.
 class PreparedGemm {
  public:
   /// `bias` is null unless key.has_bias. If `algorithm` is null, the heuristic's first is used. The CublasLt must
@@ -112,7 +114,7 @@ class PreparedGemm {
 class GemmWithEpilogue {
  public:
   /// Like PreparedGemm, but C is always the matrix of sums, as in graph/operation.h. `other` is the matrix that the
-  /// epilogue writes (gelu) or reads (gelu_gradient), of C's shape and dtype; null without an epilogue. Products with
+  /// epilogue writes (gelu) or reads (the others), of C's shape and dtype; null without an epilogue. Products with
   /// an epilogue have only their own layout.
   GemmWithEpilogue(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c,
                    const Matrix* bias, const Matrix* other, const GemmAlgorithm* algorithm,

@@ -120,6 +120,7 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
     prepared.run(where);
     if (c->epilogue == Epilogue::gelu) cpu::gelu_forward(where, c["C"], c["gelu"]);
     if (c->epilogue == Epilogue::gelu_gradient) cpu::gelu_backward(where, c["x"], c["C"], c["C"]);
+    if (c->epilogue == Epilogue::add) cpu::add(where, c["addend"], c["C"], c["C"]);
   }
   void operator()(Call<graph::PackWeight> c) const {
     cpu::pack_gemm_b(where, {.m = 1, .n = c->n, .k = c->k, .trans_b = c->trans_b}, c["B"],
@@ -130,18 +131,6 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
   }
   void operator()(Call<graph::GroupedGemmGradient> c) const {
     cpu::grouped_gemm_gradient(where, c["A"], c["B"], c["offsets"], c["C"], c->accumulate, prepared);
-  }
-  void operator()(Call<graph::Route> c) const {
-    cpu::route(where, {c->normalise, c->given}, c["logits"], c["chosen"], c["weights"]);
-  }
-  void operator()(Call<graph::RouteBackward> c) const {
-    cpu::route_backward(where, c->normalise, c["logits"], c["chosen"], c["dweights"], c["dlogits"]);
-  }
-  void operator()(Call<graph::SortByExpert> c) const {
-    cpu::sort_by_expert(where, c["chosen"], c["slots"], c["sources"], c["offsets"]);
-  }
-  void operator()(Call<graph::OffsetsOfRank> c) const {
-    cpu::offsets_of_rank(where, c["table"], scalar(c["coordinate"]), c["offsets"]);
   }
   // The rows that belong to a group, if not all do.
   static Matrix used(const Matrix& all, const Matrix* offsets) {
@@ -162,16 +151,6 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
   void operator()(Call<graph::GeGluBackward> c) const {
     const Matrix* const offsets = c.find("offsets");
     cpu::geglu_backward(where, used(c["x"], offsets), used(c["dy"], offsets), used(c["dx"], offsets));
-  }
-  void operator()(Call<graph::CountChoices> c) const {
-    cpu::count_choices(where, c["logits"], c["chosen"], c["offsets"], {c["counts"], c["margin"], c["flips"]});
-  }
-  void operator()(Call<graph::GatherRows> c) const { cpu::gather_rows(where, c["x"], c["sources"], c["out"]); }
-  void operator()(Call<graph::CombineRows> c) const {
-    cpu::combine_rows(where, c["y"], c["slots"], c.find("weights"), c["out"]);
-  }
-  void operator()(Call<graph::CombineRowsBackward> c) const {
-    cpu::combine_rows_backward(where, {c["y"], c["slots"], c["weights"]}, c["dout"], c["dy"], c["dweights"]);
   }
   void operator()(Call<graph::AttentionForward> c) const {
     cpu::attention_forward(where, shape_of(*c), tensors_of(c), prepared);

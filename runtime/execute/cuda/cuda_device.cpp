@@ -55,6 +55,20 @@ PFN_cuStreamWaitValue32_v11070 stream_wait_value() {
   return function;
 }
 
+class FiniteCheckOf final : public CudaWork {
+ public:
+  FiniteCheckOf(const cpu::Matrix& matrix, const std::int32_t* rows, std::uint64_t* first)
+      : matrix_(matrix), rows_(rows), first_(first) {}
+  void run(cudaStream_t stream, cuda::Fault* fault) const override {
+    cuda::find_non_finite({stream, nullptr, fault}, matrix_, rows_, first_);
+  }
+
+ private:
+  cpu::Matrix matrix_;
+  const std::int32_t* rows_;
+  std::uint64_t* first_;
+};
+
 // CUDA encodes 12.9 as 12090.
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -189,8 +203,13 @@ std::unique_ptr<DeviceTask> CudaDevice::prepare(const graph::Task& task, std::ve
   return prepare_cuda_task(task.operation, arguments, scratch, *libraries_);
 }
 
+std::unique_ptr<DeviceTask> CudaDevice::prepare_finite_check(const cpu::Matrix& matrix, const std::int32_t* rows,
+                                                             std::uint64_t* first) {
+  return std::make_unique<FiniteCheckOf>(matrix, rows, first);
+}
+
 void CudaDevice::launch(DeviceStream stream, const DeviceTask& task) {
-  static_cast<const CudaTask&>(task).run(native(stream), fault_);
+  static_cast<const CudaWork&>(task).run(native(stream), fault_);
 }
 
 std::unique_ptr<DeviceTask> CudaDevice::fuse(std::span<const DeviceTask* const> tasks) {

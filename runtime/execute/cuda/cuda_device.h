@@ -38,6 +38,8 @@ class CudaDevice : public Device {
   std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task) override;
   std::unique_ptr<DeviceTask> prepare(const graph::Task& task, std::vector<cpu::Matrix> arguments,
                                       std::byte* scratch) override;
+  std::unique_ptr<DeviceTask> prepare_finite_check(const cpu::Matrix& matrix, const std::int32_t* rows,
+                                                   std::uint64_t* first) override;
   void launch(DeviceStream stream, const DeviceTask& task) override;
   std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) override;
   void settle() override;

@@ -12,6 +12,7 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/elementwise/elementwise.h"
+#include "kernels/cuda/experts/experts.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/loss/cross_entropy.h"
 #include "kernels/cuda/norm/norm.h"
@@ -59,15 +60,24 @@ cuda::AttentionPointers pointers_of(const Call<Op>& c, std::byte* workspace) {
                   "write it with `weft plan --device cuda`");
 }
 
-[[noreturn]] void refuse_experts() {
-  throw UserError("a model with experts on device = cuda", "device = cpu: GPUs have no kernels of experts",
-                  "--device cpu, or a model without experts");
-}
-
 // The method that the table has for a product; null: the default one.
 const DeviceGemmMethod* method_of(const GemmProblem& problem, const CudaLibraries& libraries) {
   const GemmTuning* const tuning = libraries.tuning();
   return tuning != nullptr ? tuning->find<DeviceGemmMethod>(problem) : nullptr;
+}
+
+const Matrix* matrix_of_epilogue(const Call<graph::Gemm>& c) {
+  switch (c->epilogue) {
+    case Epilogue::none:
+      break;
+    case Epilogue::gelu:
+      return c.find("gelu");
+    case Epilogue::gelu_gradient:
+      return c.find("x");
+    case Epilogue::add:
+      return c.find("addend");
+  }
+  return nullptr;
 }
 
 cuda::GemmLayout layout_of(const DeviceGemmMethod* method) {
@@ -86,24 +96,15 @@ struct Preparation {
   CudaLibraries& libraries;
 
   cuda::GemmWithEpilogue operator()(Call<graph::Gemm> c) const {
-    const GemmProblem problem = problem_of(*c, c.slots());
+    const GemmProblem problem = libraries.problem_of(*c, c.slots());
     const DeviceGemmMethod* const method = method_of(problem, libraries);
     std::optional<cuda::GemmAlgorithm> algorithm;
     if (method != nullptr) algorithm = cuda::parse_hex(method->algorithm);
-    return {libraries.cublas(),
-            key_of(problem, c.slots()),
-            c["A"],
-            c["B"],
-            c["C"],
-            c.find("bias"),
-            c->epilogue == Epilogue::gelu ? c.find("gelu") : c.find("x"),
-            algorithm ? &*algorithm : nullptr,
-            layout_of(method)};
+    return {libraries.cublas(),    key_of(problem, c.slots()),        c["A"],           c["B"], c["C"], c.find("bias"),
+            matrix_of_epilogue(c), algorithm ? &*algorithm : nullptr, layout_of(method)};
   }
   // The plan was made for the CPU, so it is refused before its first step.
   std::monostate operator()(Call<graph::PackWeight> /*call*/) const { refuse_packed_weights(); }
-  template <class Op>
-  requires graph::is_of_experts<Op> std::monostate operator()(Call<Op> /*call*/) const { refuse_experts(); }
   const float* operator()(Call<graph::Rope> c) const {
     return libraries.constants(cpu::rope_frequencies(c->head_dim, c->theta, scaling_of(*c)));
   }
@@ -122,7 +123,7 @@ struct ScratchOf {
   CudaLibraries& libraries;
 
   std::int64_t operator()(Call<graph::Gemm> c) const {
-    const GemmProblem problem = problem_of(*c, c.slots());
+    const GemmProblem problem = libraries.problem_of(*c, c.slots());
     return cuda::gemm_scratch_bytes(key_of(problem, c.slots()), layout_of(method_of(problem, libraries)));
   }
   std::int64_t operator()(Call<graph::BiasGradient> c) const {
@@ -149,6 +150,10 @@ struct ScratchOf {
     const cuda::CudnnAttention* const plan = attention_plan(c, libraries);
     return plan != nullptr ? plan->workspace_bytes() : cuda::attention_backward_scratch_bytes(shape_of(*c));
   }
+  std::int64_t operator()(Call<graph::SortByExpert> c) const {
+    return cuda::sort_by_expert_scratch_bytes(c->rows, c->experts);
+  }
+  std::int64_t operator()(Call<graph::CountChoices> c) const { return cuda::count_choices_scratch_bytes(c->rows); }
   std::int64_t operator()(Call<graph::SumSquares> c) const { return cuda::sum_squares_scratch_bytes(c["x"]); }
   std::int64_t operator()(const auto& /*call*/) const { return 0; }
 };
@@ -162,28 +167,21 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
 
   void operator()(Call<graph::Gemm> /*call*/) const { prepared.run(where); }
   void operator()(Call<graph::PackWeight> /*call*/) const { refuse_packed_weights(); }
-  template <class Op>
-  requires graph::is_of_experts<Op>
-  void operator()(Call<Op> /*call*/) const { refuse_experts(); }
-  template <class Op>
-  static void refuse_groups(const Call<Op>& c) {
-    if (c->groups > 0) refuse_experts();
+  void operator()(Call<graph::GroupedGemm> c) const {
+    cuda::grouped_gemm(where, c->trans_b, c["A"], c["B"], c["offsets"], c["C"]);
+  }
+  void operator()(Call<graph::GroupedGemmGradient> c) const {
+    cuda::grouped_gemm_gradient(where, c["A"], c["B"], c["offsets"], c["C"], c->accumulate);
   }
   void operator()(Call<graph::SwiGluForward> c) const {
-    refuse_groups(c);
-    cuda::swiglu_forward(where, c["x"], c["y"]);
+    cuda::swiglu_forward(where, c["x"], c["y"], c.find("offsets"));
   }
   void operator()(Call<graph::SwiGluBackward> c) const {
-    refuse_groups(c);
-    cuda::swiglu_backward(where, c["x"], c["dy"], c["dx"]);
+    cuda::swiglu_backward(where, c["x"], c["dy"], c["dx"], c.find("offsets"));
   }
-  void operator()(Call<graph::GeGluForward> c) const {
-    refuse_groups(c);
-    cuda::geglu_forward(where, c["x"], c["y"]);
-  }
+  void operator()(Call<graph::GeGluForward> c) const { cuda::geglu_forward(where, c["x"], c["y"], c.find("offsets")); }
   void operator()(Call<graph::GeGluBackward> c) const {
-    refuse_groups(c);
-    cuda::geglu_backward(where, c["x"], c["dy"], c["dx"]);
+    cuda::geglu_backward(where, c["x"], c["dy"], c["dx"], c.find("offsets"));
   }
   void operator()(Call<graph::AddBias> c) const { cuda::add_bias(where, c["y"], c["bias"], scalar(c["coordinate"])); }
   void operator()(Call<graph::TakeColumns> c) const {
@@ -200,8 +198,7 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
     cuda::embedding_backward(where, c["tokens"], c["dout"], c["dwte"], c->accumulate, scalar(c.find("coordinate")));
   }
   void operator()(Call<graph::PositionBackward> c) const {
-    if (c->has_offset) throw std::logic_error("GPUs have no gradient of positions of cut sequences");
-    cuda::position_backward(where, c["dout"], c->seq_len, c["dwpe"], c->accumulate);
+    cuda::position_backward(where, c["dout"], c->seq_len, c["dwpe"], c->accumulate, scalar(c.find("position")));
   }
   void operator()(Call<graph::Rope> c) const {
     cuda::rope(where, prepared, c->heads, c->seq_len, scalar(c.find("position")), c->inverse, c["x"], factor_of(*c));
@@ -213,9 +210,8 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
     bound ? bound->run(where.stream) : KernelCalls::operator()(c);
   }
   void operator()(Call<graph::Dropout> c) const {
-    if (c->seq > 0) throw std::logic_error("GPUs have no dropout of cut sequences");
-    const cuda::DropoutMask mask{c->site,  c->row_offset,       c->p,
-                                 c->parts, scalar(c["random"]), scalar(c.find("coordinate"))};
+    const cuda::DropoutMask mask{
+        c->site, c->row_offset, c->p, c->parts, c->seq, c->stride, scalar(c["random"]), scalar(c.find("coordinate"))};
     cuda::dropout(where, mask, c["x"], c.find("residual"), c["y"]);
   }
   void operator()(Call<graph::LossSum> c) const {
@@ -298,7 +294,7 @@ std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks
       const Call c(*update, task->slots());
       if (!updates.empty() && updates.front().param.dtype != c["param"].dtype) return nullptr;
       updates.push_back({{c->beta1, c->beta2, c->eps, c->weight_decay},
-                         {c["scalars"], c["norm_and_factor"]},
+                         {c["scalars"], c.find("norm_and_factor")},
                          c["param"],
                          c["grad"],
                          c["m"],
@@ -316,6 +312,12 @@ CudaLibraries::CudaLibraries(CudaSettings settings) : settings_(std::move(settin
   cuda::check(cudaGetDevice(&device), "cudaGetDevice");
   cuda::check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
               "cudaDeviceGetAttribute");
+}
+
+GemmProblem CudaLibraries::problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots) const {
+  GemmProblem problem = execute::problem_of(operation, slots);
+  problem.tf32 = settings_.tf32 && problem.inputs == DType::f32;
+  return problem;
 }
 
 const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout& layout, bool backward) {

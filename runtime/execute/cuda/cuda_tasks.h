@@ -30,6 +30,8 @@ class CudaLibraries {
  public:
   cuda::CublasLt& cublas() { return cublas_; }
   const GemmTuning* tuning() const { return settings_.tuning.get(); }
+  /// As the settings have it computed.
+  GemmProblem problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots) const;
 
   /// cuDNN's plan for the layout; null if it has none within the settings, in which case Weft's own kernels run.
   const cuda::CudnnAttention* attention(const cuda::AttentionLayout& layout, bool backward);
@@ -54,10 +56,15 @@ class CudaLibraries {
   int shared_bytes_ = 0;
 };
 
-/// A computation with its device addresses. run() enqueues and allocates nothing.
-class CudaTask : public DeviceTask {
+/// Work with its device addresses. run() enqueues and allocates nothing.
+class CudaWork : public DeviceTask {
  public:
   virtual void run(cudaStream_t stream, cuda::Fault* fault) const = 0;
+};
+
+/// A graph's computation.
+class CudaTask : public CudaWork {
+ public:
   /// The operation and the slots of its arguments from which it was prepared (runtime/execute/task_arguments.h).
   virtual graph::Operation operation() const = 0;
   virtual std::span<const cpu::Matrix> slots() const = 0;

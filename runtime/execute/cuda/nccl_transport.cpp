@@ -147,6 +147,29 @@ void NcclCommunicator::enqueue_message(const comm::CollectiveCall& call, bool se
   wait(result, [sends] { return sends ? "ncclSend" : "ncclRecv"; });
 }
 
+// NCCL runs all sends and receives of a group at once. Several to one peer meet in their order.
+ncclResult_t NcclCommunicator::exchange_parts(const comm::CollectiveCall& call, cudaStream_t stream) {
+  const auto count = static_cast<std::size_t>(call.count);
+  const ncclDataType_t type = type_of(call.dtype);
+  const ncclComm_t communicator = usable();
+  ncclResult_t result = ncclGroupStart();
+  if (result != ncclSuccess) return result;
+  const auto ended_well = [&](ncclResult_t of_call) {
+    if (of_call != ncclInProgress) result = of_call;
+    return result == ncclSuccess;
+  };
+  for (std::int64_t part = 0; part < call.parts && result == ncclSuccess; ++part) {
+    for (int peer = 0; peer < ranks_; ++peer) {
+      const std::byte* const given = call.in_at(comm::part_for(call, ranks_, peer, part));
+      std::byte* const taken = call.out_at(comm::part_from(call, ranks_, peer, part));
+      if (!ended_well(ncclSend(given, count, type, peer, communicator, stream))) break;
+      if (!ended_well(ncclRecv(taken, count, type, peer, communicator, stream))) break;
+    }
+  }
+  const ncclResult_t end = ncclGroupEnd();  // whatever happened: the thread's next calls are no part of the group
+  return result == ncclSuccess ? end : result;
+}
+
 void NcclCommunicator::enqueue(const comm::CollectiveCall& call, cudaStream_t stream) {
   const auto count = static_cast<std::size_t>(call.count);
   const ncclDataType_t type = type_of(call.dtype);
@@ -162,6 +185,8 @@ void NcclCommunicator::enqueue(const comm::CollectiveCall& call, cudaStream_t st
       result = ncclAllGather(call.in, call.out, count, type, usable(), stream);
       break;
     case comm::CollectiveKind::all_to_all:
+      result = exchange_parts(call, stream);
+      break;
     case comm::CollectiveKind::exchange_rows:
       throw std::logic_error(fmt::format("NCCL's transport has no {}", comm::to_string(call.kind)));
     case comm::CollectiveKind::broadcast:

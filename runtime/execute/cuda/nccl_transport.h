@@ -63,6 +63,7 @@ class NcclCommunicator {
   template <class What>
   void expect(ncclResult_t result, const What& what);
   ncclComm_t usable() const;
+  ncclResult_t exchange_parts(const comm::CollectiveCall& call, cudaStream_t stream);
 
   comm::World& world_;
   const TransportLimits& limits_;
@@ -86,6 +87,8 @@ inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 2
 /// there would move the same bytes, but around a ring, for which both ranks connect both ways. Each direction has a
 /// communicator of its own, since NCCL runs the operations of one communicator one after the other, whatever their
 /// streams, and an activation must not wait for a gradient.
+///
+/// An all-to-all is a group of ncclSend() and ncclRecv() to all members, this rank included: one operation of NCCL.
 ///
 /// NCCL starts the operations of all communicators of a GPU in the order in which the host enqueues them, which is the
 /// order of plan.collectives, and runs them one by one with a driver before CUDA 12.3. The first call of a communicator

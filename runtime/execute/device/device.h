@@ -87,6 +87,10 @@ class Device {
   /// `arguments` are the task's accesses in device memory, `scratch` is that of its stream, whose tasks may share it.
   virtual std::unique_ptr<DeviceTask> prepare(const graph::Task& task, std::vector<cpu::Matrix> arguments,
                                               std::byte* scratch) = 0;
+  /// A task that looks for NaN and infinity in a matrix of floats: it lowers *first to the index of the first one,
+  /// counted row-major within the window. `rows`, if not null: only as many rows count. All in device memory.
+  virtual std::unique_ptr<DeviceTask> prepare_finite_check(const cpu::Matrix& matrix, const std::int32_t* rows,
+                                                           std::uint64_t* first) = 0;
   virtual void launch(DeviceStream stream, const DeviceTask& task) = 0;
   /// One task that does the work of these tasks with the same bits in less time; null if there is none. The tasks must
   /// outlive the result, and must not touch bytes that another of them writes.

@@ -8,6 +8,7 @@
 #include <deque>
 #include <exception>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -85,7 +86,9 @@ class DeviceExecutor final : public Executor {
     } else {
       run_for_all([&] { team_->finish(0); });
     }
-    deliver(rank().plans[oldest.plan]->transfers.downloads, oldest.copy);
+    const DevicePlan& loaded = *rank().plans[oldest.plan];
+    deliver(loaded.transfers.downloads, oldest.copy);
+    non_finite_ = loaded.finite.first(*loaded.plan);
   }
 
   const plan::StepTrace& last_trace(PlanHandle plan) const override {
@@ -103,6 +106,7 @@ class DeviceExecutor final : public Executor {
             team_->transport == nullptr ? "local" : std::string(team_->transport->name())};
   }
 
+  std::optional<NonFiniteResult> non_finite() const override { return non_finite_; }
   std::int64_t device_bytes() const override { return team_->device->allocated_bytes(); }
   std::int64_t scratch_bytes() const override { return rank().arena_bytes + rank().kernel_bytes(); }
   ExecutorStatus status() const override { return team_->watch.status(); }
@@ -149,6 +153,7 @@ class DeviceExecutor final : public Executor {
   comm::World& world_;
   std::size_t rank_;
   std::deque<UnderWay> under_way_;
+  std::optional<NonFiniteResult> non_finite_;  // of the last step that was finished
 };
 
 }  // namespace

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <tuple>
 #include <utility>
+
+#include "runtime/execute/non_finite.h"
 
 namespace weft::execute {
 namespace {
@@ -61,7 +64,8 @@ std::pair<graph::View, graph::View> by_columns(graph::View a, graph::View b) {
   return {a, b};
 }
 
-Transfers find_transfers(const graph::Graph& graph, const State& state, std::byte* device_state, Device& device) {
+Transfers find_transfers(const graph::Graph& graph, const State& state, std::byte* device_state, Device& device,
+                         FiniteTable* table) {
   std::vector<bool> touched(graph.tensors().size()), written(graph.tensors().size());
   for (const graph::Task& task : graph.tasks()) {
     for (const graph::Access& access : task.accesses) {
@@ -78,6 +82,10 @@ Transfers find_transfers(const graph::Graph& graph, const State& state, std::byt
     add(found.uploads, host, place, tensor.bytes());
     if (written[t]) add(found.downloads, host, place, tensor.bytes());
   }
+  if (table != nullptr && !table->results.empty()) {
+    add(found.uploads, reinterpret_cast<std::byte*>(table->before.data()), table->on_device, table->bytes());
+    add(found.downloads, reinterpret_cast<std::byte*>(table->found.data()), table->on_device, table->bytes());
+  }
   allocate(found.uploads, device);
   allocate(found.downloads, device);
   return found;
@@ -92,6 +100,35 @@ void collect(const TransferBlock& block, std::size_t copy) {
 void deliver(const TransferBlock& block, std::size_t copy) {
   for (const TransferBlock::Part& part : block.parts) {
     std::memcpy(part.host, block.copies[copy].pinned + part.offset, static_cast<std::size_t>(part.bytes));
+  }
+}
+
+std::optional<NonFiniteResult> FiniteTable::first(const plan::Plan& plan) const {
+  const Result* first = nullptr;
+  std::uint64_t element = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (found[i] == before[i] || (first != nullptr && first->task.index() <= results[i].task.index())) continue;
+    first = &results[i], element = found[i];
+  }
+  if (first == nullptr) return std::nullopt;
+  return non_finite_result(plan, first->task, first->view, static_cast<std::int64_t>(element));
+}
+
+void add_finite_checks(DevicePlan& loaded, const PlanMemory& memory, Device& device) {
+  FiniteTable& table = loaded.finite;
+  std::vector<std::vector<CheckedResult>> of_steps;
+  for (const graph::TaskId id : loaded.plan->sequence) {
+    of_steps.push_back(checked_results(memory, *loaded.plan, id));
+    for (const CheckedResult& result : of_steps.back()) table.results.push_back({id, result.view});
+  }
+  table.before.assign(table.results.size(), std::numeric_limits<std::uint64_t>::max());
+  table.found = table.before;
+  table.on_device = device.allocate(std::max(table.bytes(), kDeviceAlignment));
+  auto* first = reinterpret_cast<std::uint64_t*>(table.on_device);
+  for (std::size_t i = 0; i < of_steps.size(); ++i) {
+    for (const CheckedResult& result : of_steps[i]) {
+      loaded.steps[i].looks.push_back(device.prepare_finite_check(result.matrix, result.rows, first++));
+    }
   }
 }
 
@@ -115,7 +152,7 @@ void fuse_horizontally(DevicePlan& loaded, Device& device) {
     std::vector<DeviceStep*> run;
     const auto joins = [&](const DeviceStep& next) {
       return !run.empty() && kind_of(next) == kind_of(*run.front()) && next.waits.empty() &&
-             !run.back()->signal.valid() &&
+             !run.back()->signal.valid() && run.back()->looks.empty() &&
              std::ranges::none_of(run, [&](const DeviceStep* other) { return conflict(*other, next); });
     };
     for (DeviceStep& step : loaded.steps) {

@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,7 +15,9 @@
 #include "kernels/cpu/matrix.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/device/device.h"
+#include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
+#include "runtime/execute/task_arguments.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
@@ -57,9 +61,26 @@ struct Transfers {
   TransferBlock uploads, downloads;
 };
 
+/// Of a plan whose results are looked at: a number for each, all ones before a run and where a result is finite.
+struct FiniteTable {
+  struct Result {
+    graph::TaskId task;
+    graph::View view;
+  };
+  std::vector<Result> results;
+  std::vector<std::uint64_t> before, found;  // the host's
+  std::byte* on_device = nullptr;
+
+  std::int64_t bytes() const { return std::ssize(results) * static_cast<std::int64_t>(sizeof(std::uint64_t)); }
+  /// Of the last run that was delivered.
+  std::optional<NonFiniteResult> first(const plan::Plan& plan) const;
+};
+
 /// Scalars and inputs that the graph's tasks touch are copied to the device before a run; those that tasks write are
-/// copied back. `device_state` is where the state begins on the device.
-Transfers find_transfers(const graph::Graph& graph, const State& state, std::byte* device_state, Device& device);
+/// copied back. `device_state` is where the state begins on the device. A table of results goes along in both
+/// directions.
+Transfers find_transfers(const graph::Graph& graph, const State& state, std::byte* device_state, Device& device,
+                         FiniteTable* table = nullptr);
 
 /// From the host's tensors into a copy's pinned memory, and back.
 void collect(const TransferBlock& block, std::size_t copy);
@@ -69,8 +90,9 @@ void deliver(const TransferBlock& block, std::size_t copy);
 struct DeviceStep {
   plan::StreamId stream;
   std::uint32_t entry = 0;
-  std::unique_ptr<DeviceTask> task;  // of a computation
-  comm::CollectiveCall call{};       // of a collective
+  std::unique_ptr<DeviceTask> task;                // of a computation
+  std::vector<std::unique_ptr<DeviceTask>> looks;  // at its results, right behind it
+  comm::CollectiveCall call{};                     // of a collective
   std::vector<DeviceEvent> waits;
   DeviceEvent signal;          // invalid: no other stream waits
   DeviceEvent mark;            // after a task without a signal, to show the progress of a long step
@@ -86,6 +108,7 @@ struct DevicePlan {
   std::shared_ptr<const plan::Plan> plan;
   std::vector<DeviceStep> steps;  // in the plan's sequence
   Transfers transfers;
+  FiniteTable finite;
   std::vector<plan::StepTrace> traces;  // the kept ones, oldest first
   std::int64_t runs = 0, last_step_ns = 0;
   bool communicates = false;         // it has collectives, or with a transport, that of another rank has
@@ -93,12 +116,15 @@ struct DevicePlan {
   std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
 };
 
+/// Prepares the looks at the results of all steps, whose plan is in `memory`, and the plan's table.
+void add_finite_checks(DevicePlan& loaded, const PlanMemory& memory, Device& device);
+
 /// Raises `bytes`, the kernels' scratch on each compute stream, to the largest need of the plan's tasks.
 void count_kernel_scratch(const plan::Plan& plan, Device& device, std::vector<std::int64_t>& bytes);
 
 /// Horizontal fusion: fuses consecutive tasks of a stream where the device has a faster task for them. Each run is the
-/// longest of tasks of one kind of which only the first waits, only the last signals, and none touches bytes that
-/// another writes, not even as parts of different tensors that share memory.
+/// longest of tasks of one kind of which only the first waits, only the last signals, no result is looked at, and none
+/// touches bytes that another writes, not even as parts of different tensors that share memory.
 void fuse_horizontally(DevicePlan& loaded, Device& device);
 
 /// The events of a traced step: when it began and ended, and two of each entry, in the plan's sequence.

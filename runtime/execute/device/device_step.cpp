@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -87,6 +88,7 @@ void DeviceTeam::after(Rank& rank, const DevicePlan& loaded, std::size_t i, bool
   const DeviceStep& step = loaded.steps[i];
   const DeviceStream stream = rank.stream(*loaded.plan, step.stream);
   if (timed) device->record(rank.timed_events[2 * i + 1], stream);
+  for (const auto& look : step.looks) device->launch(stream, *look);
   const std::string& task = loaded.plan->graph->task(loaded.plan->sequence[i]).name;
   if (step.signal.valid()) {
     device->record(step.signal, stream);
@@ -303,23 +305,45 @@ void DeviceTeam::give_up(const std::string& cause) {
   watch.stop();
 }
 
+// From the host's pageable memory CUDA would copy through small pieces of its own, one after the other.
+void DeviceTeam::copy_in_pieces(std::byte* on_device, std::byte* host, std::int64_t bytes, bool to_device) {
+  const std::int64_t size = std::min(options.state_piece_bytes, bytes);
+  if (!state_stream.valid()) state_stream = device->add_stream("state", StreamPriority::normal);
+  if (size > state_piece_bytes) {
+    for (StatePiece& piece : state_pieces) {
+      piece.pinned = device->allocate_pinned(size);
+      if (!piece.copied.valid()) piece.copied = device->add_event(false);
+    }
+    state_piece_bytes = size;
+  }
+  const auto pieces = static_cast<std::int64_t>(state_pieces.size()), count = size > 0 ? (bytes + size - 1) / size : 0;
+  const auto bytes_of = [&](std::int64_t i) { return std::min(size, bytes - i * size); };
+  for (std::int64_t i = 0; i < count + pieces; ++i) {
+    const StatePiece& piece = state_pieces[static_cast<std::size_t>(i % pieces)];
+    if (const std::int64_t last = i - pieces; last >= 0) {  // what it holds
+      device->synchronize(piece.copied);
+      if (!to_device) std::memcpy(host + last * size, piece.pinned, static_cast<std::size_t>(bytes_of(last)));
+    }
+    if (i >= count) continue;
+    if (to_device) std::memcpy(piece.pinned, host + i * size, static_cast<std::size_t>(bytes_of(i)));
+    std::byte* const there = on_device + i * size;
+    device->copy(state_stream, to_device ? there : piece.pinned, to_device ? piece.pinned : there, bytes_of(i));
+    device->record(piece.copied, state_stream);
+  }
+}
+
 // The limit is no bar for a slow copy.
 void DeviceTeam::move_state(std::size_t index, bool to_device) {
   constexpr double kSlowest = 2e8;  // bytes a second
   const std::lock_guard lock(mutex);
   const Rank& rank = ranks[index];
-  if (!state_stream.valid()) state_stream = device->add_stream("state", StreamPriority::normal);
   std::byte* const host = rank.memory.state->begin();
   const std::int64_t bytes = rank.memory.state->bytes();
   const double seconds = options.release_seconds + static_cast<double>(bytes) / kSlowest;
   const Watchdog limit = exit_after(seconds, fmt::format("rank {}: the state's copy {} the device took over {:.0f} s",
                                                          rank.world_rank, to_device ? "to" : "from", seconds));
-  if (to_device) {
-    device->copy(state_stream, rank.memory.of_state, host, bytes);
-  } else {
-    device->copy(state_stream, host, rank.memory.of_state, bytes);
-  }
   try {
+    copy_in_pieces(rank.memory.of_state, host, bytes, to_device);
     device->synchronize(state_stream);
   } catch (...) {
     await_after_failure(state_stream);

@@ -123,7 +123,8 @@ void DeviceTeam::prepare_plan(Rank& rank, DevicePlan& loaded) {
     }
     loaded.steps.push_back(std::move(step));
   }
-  loaded.transfers = find_transfers(*plan.graph, *rank.memory.state, rank.memory.of_state, *device);
+  if (options.check_finite) add_finite_checks(loaded, rank.memory, *device);
+  loaded.transfers = find_transfers(*plan.graph, *rank.memory.state, rank.memory.of_state, *device, &loaded.finite);
   fuse_horizontally(loaded, *device);
 }
 

@@ -32,7 +32,9 @@ struct DeviceExecutorOptions {
   std::int64_t trace_every = 16;  // one step in this many is traced, with an event before and after each task
   std::int64_t memory_bytes = 0;  // limit of device memory for each rank; 0: all that is free
   bool graphs = false;            // replay a step that isn't traced as one graph
-  double release_seconds = 30;    // for the device to end what it has begun, after a failure
+  bool check_finite = false;      // look for NaN and infinity in all tensors that tasks write, except workspaces
+  std::int64_t state_piece_bytes = 32 << 20;  // of the state, which is copied in pieces through pinned memory
+  double release_seconds = 30;                // for the device to end what it has begun, after a failure
   // If a plan's second step takes longer, its steps get marks for the watchdog and aren't started ahead.
   std::int64_t long_step_ns = 100'000'000;
 };
@@ -133,7 +135,14 @@ struct DeviceTeam {
   std::vector<Group> groups;
   std::vector<std::vector<std::size_t>> group_of;  // [channel][rank]: index among the groups; empty: not used
   std::vector<Captured> captured;
+  // The state's way to the device and back: while one piece is copied, the host fills or empties the other.
+  struct StatePiece {
+    std::byte* pinned = nullptr;
+    DeviceEvent copied;
+  };
   DeviceStream state_stream;
+  std::array<StatePiece, 2> state_pieces;
+  std::int64_t state_piece_bytes = 0;  // that are allocated for each
   DeviceEvent step_begin, step_begin_time;
   std::optional<Started> started;  // by the last start(), for the ranks that it was made for
   bool prepared = false;
@@ -159,6 +168,7 @@ struct DeviceTeam {
   void finish(std::size_t leader);
   /// Between steps, where no watchdog looks: the whole state of a rank in either direction.
   void move_state(std::size_t index, bool to_device);
+  void copy_in_pieces(std::byte* on_device, std::byte* host, std::int64_t bytes, bool to_device);
 
   // Making ready: device_team.cpp.
   void add_stream(std::size_t rank, const plan::Plan& plan, plan::StreamId id);

@@ -42,6 +42,8 @@ struct CudaSettings {
   std::shared_ptr<const GemmTuning> tuning = nullptr;
   /// Most bytes of workspace of a library's kernel for attention; Weft's own kernel takes the place of a larger one.
   std::int64_t attention_workspace = kAttentionWorkspace;
+  /// Products of fp32 round their factors to TF32, which tensor cores multiply.
+  bool tf32 = false;
 };
 
 /// How long a transport waits for the other ranks and for its device, in seconds.

@@ -39,9 +39,10 @@ struct GemmTrialOptions {
   double repeatable = 0.75;                   // of the rounds that the winner has to win
   std::int64_t cache_bytes = 64 << 20;        // bytes to read until no operand is left in a cache
   PackedUnit bf16 = cpu::widest_bf16_unit();  // unit that multiplies bf16 in Weft's own products
+  bool cold_gpu = false;                      // each of a GPU's timed runs begins with other data in its cache
 };
 
-/// Times are seconds: medians, of the geometric mean of a run with cold and with warm caches.
+/// Times are seconds: medians, on a CPU of the geometric mean of a run with cold and with warm caches.
 struct GemmTrial {
   GemmProblem problem;
   GemmMethod usual, chosen;  // equal if no other method is reliably faster
@@ -53,7 +54,7 @@ struct GemmTrial {
 /// "256x768x3072 NT f32: sgemm 128x192 takes 1.11 times as long as packed 128x192".
 std::string to_string(const GemmTrial& trial);
 
-/// One candidate's time in one round, cold and warm caches taken together, in seconds.
+/// One candidate's time in one round, in seconds.
 using GemmTimer = std::function<double(std::size_t candidate)>;
 
 /// Screens the methods (the first is the default), lets the best meet over the rounds, and the winner meet the default

@@ -41,6 +41,7 @@ std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<
     for (const bool flag : {p.trans_a, p.trans_b, p.accumulate, p.has_bias}) fingerprint.add(flag);
     for (const DType dtype : {p.inputs, p.output}) fingerprint.add(to_string(dtype));
     if (p.epilogue != Epilogue::none) fingerprint.add(to_string(p.epilogue));
+    if (p.tf32) fingerprint.add("tf32");
     fingerprint.add(to_string(method));
   }
   if (bf16) fingerprint.add(to_string(*bf16));
@@ -78,9 +79,10 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
 }
 
 std::string to_string(const GemmProblem& problem) {
-  const auto& [m, n, k, trans_a, trans_b, accumulate, has_bias, inputs, output, strides, epilogue] = problem;
+  const auto& [m, n, k, trans_a, trans_b, accumulate, has_bias, inputs, output, strides, epilogue, tf32] = problem;
   std::string text =
       fmt::format("{}x{}x{} {}{} {}", m, n, k, trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', to_string(inputs));
+  if (tf32) text += " by TF32";
   if (inputs != output) text += fmt::format(" to {}", to_string(output));
   if (has_bias) text += ", bias";
   if (accumulate) text += ", added";

@@ -27,6 +27,7 @@ constexpr std::string_view kDeviceLibrary = "cuBLASLt";
 constexpr const char* kFormat = "weft-gemm-tuning";
 constexpr std::int64_t kVersion = 1;
 constexpr const char* kEpilogue = "epilogue";  // of products that have one
+constexpr const char* kTf32 = "tf32";          // true of products in TF32; others don't have it
 constexpr const char* kTuneAgain = "`weft tune` makes one here; --gemm-tuning none: the default methods";
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;  // rows, columns, strides
 constexpr std::size_t kMostProducts = 10000;
@@ -41,13 +42,15 @@ JsonObject product_json(const GemmChoice& choice) {
   product.add("inputs", to_string(p.inputs)).add("output", to_string(p.output));
   product.add("strides", p.strides);
   if (p.epilogue != Epilogue::none) product.add(kEpilogue, to_string(p.epilogue));
+  if (p.tf32) product.add(kTf32, true);
   return product.add("method", to_string(choice.method));
 }
 
 bool can_run(const GemmMethod& method, const GemmProblem& p) {
   if (const auto* on_cpu = std::get_if<cpu::GemmMethod>(&method)) {
-    return cpu::can_run(*on_cpu, p.shape(), p.inputs, p.output);
+    return !p.tf32 && cpu::can_run(*on_cpu, p.shape(), p.inputs, p.output);
   }
+  if (p.tf32 && p.inputs != DType::f32) return false;
   const cpu::GemmLayout layout = std::get<DeviceGemmMethod>(method).layout;
   if (p.epilogue != Epilogue::none) return layout == cpu::GemmLayout::own;
   return cpu::layout_fits(layout, p.shape(), p.inputs);
@@ -66,8 +69,9 @@ GemmChoice choice_of(const DocumentValue& product) {
   const auto strides = product["strides"].items(p.strides.size(), "the strides of A, B and C");
   for (std::size_t i = 0; i < p.strides.size(); ++i) p.strides[i] = strides[i].integer(1, kLongest);
   if (const auto epilogue = product.find(kEpilogue)) {
-    p.epilogue = epilogue->one_of({Epilogue::gelu, Epilogue::gelu_gradient});
+    p.epilogue = epilogue->one_of({Epilogue::gelu, Epilogue::gelu_gradient, Epilogue::add});
   }
+  if (const auto tf32 = product.find(kTf32)) p.tf32 = tf32->boolean();
   const std::optional<GemmMethod> method = parse_gemm_method(product["method"].text());
   if (!method || !can_run(*method, p)) {
     product["method"].refuse(

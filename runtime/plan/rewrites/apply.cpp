@@ -22,7 +22,8 @@ std::shared_ptr<const graph::Graph> rewrite(std::shared_ptr<const graph::Graph> 
                      if (layouts == nullptr) throw std::logic_error("pack-weights without the layouts of a device");
                      return pack_weights(*graph, r, *layouts);
                    },
-                   [&](const FuseGelu&) { return fuse_gelu(*graph); }},
+                   [&](const FuseGelu&) { return fuse_gelu(*graph); },
+                   [&](const FuseResidual&) { return fuse_residual(*graph); }},
         each);
   }
   return graph;

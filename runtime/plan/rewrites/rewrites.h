@@ -46,4 +46,9 @@ std::shared_ptr<const graph::Graph> pack_weights(const graph::Graph& graph, cons
 /// later), if the matrix isn't read and written as a whole, or if the gradient has other readers.
 std::shared_ptr<const graph::Graph> fuse_gelu(const graph::Graph& graph);
 
+/// Forward: where an addition is the only reader of the whole matrix that a product of the same layer and micro-batch
+/// writes, one task with the product's name and position writes the sum. Doesn't fuse where fuse_gelu() wouldn't, for
+/// the same reasons, or where the other addend isn't whole or is written after the product.
+std::shared_ptr<const graph::Graph> fuse_residual(const graph::Graph& graph);
+
 }  // namespace weft::plan

@@ -119,12 +119,13 @@ class RewrittenToFit {
 std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>& graph, const Policy& policy,
                                        const PolicyOptions& options, std::span<const plan::Rewrite> chosen) {
   std::vector<plan::Rewrite> all;
+  std::ptrdiff_t fusions = 0;  // which come first
   std::optional<plan::Rewrite> packing;
   const auto add = [&](const plan::Rewrite& each) {
     if (std::holds_alternative<plan::PackWeights>(each)) {
       packing = each;
-    } else if (std::holds_alternative<plan::FuseGelu>(each)) {
-      if (!plan::fuses_gelu(all)) all.insert(all.begin(), each);
+    } else if (plan::is_fusion(each)) {
+      if (std::ranges::find(all, each) == all.end()) all.insert(all.begin() + fusions++, each);
     } else {
       all.push_back(each);
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@ struct Descriptor {
   std::int32_t bias_type = -1;
   void* second = nullptr;
   std::int64_t second_stride = 0;
+  bool tf32 = false;
 };
 struct Layout {
   cudaDataType_t type;
@@ -133,8 +135,15 @@ double gelu_slope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x);
 }
 
+// To 10 bits behind the point, ties to even.
+float rounded_to_tf32(float value) {
+  auto bits = std::bit_cast<std::uint32_t>(value);
+  bits += 0xfffU + (bits >> 13 & 1U);
+  return std::bit_cast<float>(bits & ~0x1fffU);
+}
+
 // op(matrix) as rows of a contiguous array, element [row, col] at row·cols + col.
-std::vector<float> rows_of(const void* data, const Layout& layout, bool transposed) {
+std::vector<float> rows_of(const void* data, const Layout& layout, bool transposed, bool tf32) {
   const std::size_t rows = transposed ? layout.cols : layout.rows, cols = transposed ? layout.rows : layout.cols;
   std::vector<float> all(rows * cols);
   for (std::size_t r = 0; r < rows; ++r) {
@@ -143,6 +152,7 @@ std::vector<float> rows_of(const void* data, const Layout& layout, bool transpos
       all[r * cols + c] = element(data, layout.type, major * static_cast<std::size_t>(layout.stride) + minor);
     }
   }
+  if (tf32) std::ranges::transform(all, all.begin(), rounded_to_tf32);
   return all;
 }
 
@@ -163,8 +173,8 @@ struct Product {
   void run() const {
     const std::size_t m = c_layout.rows, n = c_layout.cols;
     // The columns of the result are contiguous, and so are the rows of op(A)ᵀ.
-    const std::vector<float> left = rows_of(a, a_layout, d.trans_a == CUBLAS_OP_T);
-    const std::vector<float> right = rows_of(b, b_layout, d.trans_b == CUBLAS_OP_T);
+    const std::vector<float> left = rows_of(a, a_layout, d.trans_a == CUBLAS_OP_T, d.tf32);
+    const std::vector<float> right = rows_of(b, b_layout, d.trans_b == CUBLAS_OP_T, d.tf32);
     const std::size_t k = left.size() / m;
     std::vector<float> left_columns(left.size());
     for (std::size_t i = 0; i < m; ++i) {
@@ -246,8 +256,9 @@ const char* status_name(cublasStatus_t status) {
 
 cublasStatus_t init_descriptor(cublasLtMatmulDesc_t descriptor, std::size_t /*size*/, cublasComputeType_t compute,
                                cudaDataType_t scale) {
-  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
-  write(descriptor, Descriptor{});
+  const bool tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  if ((compute != CUBLAS_COMPUTE_32F && !tf32) || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  write(descriptor, Descriptor{.tf32 = tf32});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t init_layout(cublasLtMatrixLayout_t layout, std::size_t /*size*/, cudaDataType type, std::uint64_t rows,

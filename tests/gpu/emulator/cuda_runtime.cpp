@@ -156,8 +156,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return told(cudaErrorNotSupported);
-  *value = kSharedBytes;
+  if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin && attribute != cudaDevAttrL2CacheSize) {
+    return told(cudaErrorNotSupported);
+  }
+  *value = attribute == cudaDevAttrL2CacheSize ? kCacheBytes : kSharedBytes;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {

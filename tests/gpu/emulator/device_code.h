@@ -77,6 +77,12 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
   }
   return result;
 }
+// A block's threads are fibers of one thread, and blocks run one after the other.
+inline unsigned long long atomicMin(unsigned long long* address, unsigned long long value) {
+  const unsigned long long before = *address;
+  if (value < before) *address = value;
+  return before;
+}
 inline float rsqrtf(float x) {
   return 1.0F / std::sqrt(x);
 }

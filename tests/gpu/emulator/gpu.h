@@ -23,6 +23,7 @@ namespace weft::emulator {
 inline constexpr int kDevices = 8;
 inline constexpr std::size_t kMemoryBytes = std::size_t{4} << 30;  // on each device
 inline constexpr int kSharedBytes = 227 * 1024;                    // in each block
+inline constexpr int kCacheBytes = 128 * 1024;                     // small, since tests fill it
 
 /// The calling thread's device, set by cudaSetDevice().
 int& current_device();

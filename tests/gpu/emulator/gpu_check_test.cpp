@@ -118,7 +118,7 @@ TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
   ASSERT_EQ(dry_run({}), 0) << printed_;
   EXPECT_EQ(fs::last_write_time(folder_ / "out" / "kernels" / "status"), kernels_done) << "done twice";
   parts = results();
-  EXPECT_EQ(parts.size(), 13U);
+  EXPECT_EQ(parts.size(), 14U);
   for (const auto& [name, part] : parts) {
     SCOPED_TRACE(name);
     const std::string status = part.at("status");
@@ -144,6 +144,7 @@ TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
   EXPECT_NEAR(figure(parts.at("products"), "burst over PyTorch's", "times"),
               figure(parts.at("products"), "Weft, burst", "TFLOP/s") / 2, 1e-4);
   EXPECT_GT(figure(parts.at("pairs"), "residual added to 64x64x256, by kernels over within", "times"), 0);
+  EXPECT_GT(figure(parts.at("pairs"), "product 64x256x64 of fp32, fp32 over TF32", "times"), 0);
   EXPECT_EQ(figure(parts.at("pairs"), "attention b1 t64 h2 d64 backward, engines", "engines"), 0);
   EXPECT_GE(figure(parts.at("kernels"), "copy of 1 MiB", "GB/s"), 0);
   EXPECT_GE(figure(parts.at("kernels"), "layer norm backward, of the copy", "%"), 0);
@@ -164,6 +165,8 @@ TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
     EXPECT_GT(figure(part, "gemm tasks", "ms"), 0);
     EXPECT_NEAR(tasks, figure(part, "traced step", "ms"), 0.01 * tasks) << "one stream";
   }
+  EXPECT_NEAR(figure(parts.at("cold-124m"), "step over train-124m's", "times"),
+              figure(parts.at("cold-124m"), "step", "ms") / figure(parts.at("train-124m"), "step", "ms"), 1e-4);
   EXPECT_EQ(figure(parts.at("torch-774m"), "step", "ms"), 20);
   EXPECT_EQ(figure(parts.at("torch-774m"), "throughput", "tokens/s"), kTokens * 1000 / 20);
   EXPECT_NEAR(figure(parts.at("torch-774m"), "step over train-774m's", "times"),
@@ -195,7 +198,7 @@ TEST_F(GpuCheck, GoesOnInTheNextLease) {
   EXPECT_EQ(parts.at("torch-774m").at("compares_with_results"), false);
   EXPECT_FALSE(has_figure("torch-774m", "step over train-774m's"));
   const auto missing = nlohmann::json::parse(std::ifstream(folder_ / "out" / "results.json")).at("missing");
-  EXPECT_EQ(missing.size(), 11U) << missing;
+  EXPECT_EQ(missing.size(), 12U) << missing;
   make_card("NVIDIA H200", "GPU-1");
   ASSERT_EQ(dry_run({"--part", "torch-774m"}), 0) << printed_;
   EXPECT_TRUE(has_figure("torch-774m", "step over train-774m's")) << printed_;

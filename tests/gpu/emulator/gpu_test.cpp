@@ -259,6 +259,28 @@ TEST_F(EmulatedNccl, MovesOnceAllHaveCome) {
   EXPECT_EQ(in_[1], (std::vector<float>{20, 40, 60, 80}));
 }
 
+// Rank r gives rank p elements 2p and 2p + 1, one message each, and both are one operation.
+TEST_F(EmulatedNccl, AGroupExchangesItsMessages) {
+  both([&](int r) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int part = 0; part < 2; ++part) {
+      for (int peer = 0; peer < 2; ++peer) {
+        float* const taken = out_[r].data() + 4 * part + peer;
+        EXPECT_EQ(ncclSend(in_[r].data() + 2 * peer + part, 1, ncclFloat32, peer, ranks_[r], streams_[r]), ncclSuccess);
+        EXPECT_EQ(ncclRecv(taken, 1, ncclFloat32, peer, ranks_[r], streams_[r]), ncclSuccess);
+      }
+    }
+    return ncclGroupEnd();
+  });
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(out_[0], (std::vector<float>{1, 10, 0, 0, 2, 20, 0, 0}));
+  EXPECT_EQ(out_[1], (std::vector<float>{3, 30, 0, 0, 4, 40, 0, 0}));
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclSend(in_[0].data(), 1, ncclFloat32, 2, ranks_[0], streams_[0]), ncclInvalidArgument) << "no rank 2";
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+}
+
 // A first collective connects the ranks, so its call isn't over before all have come.
 TEST_F(EmulatedNccl, ACallInProgressTakesNoOther) {
   const auto reduce = [&](int r) {

@@ -28,13 +28,23 @@
 namespace weft::emulator {
 namespace {
 
+// A send or a receive of a group.
+struct Message {
+  const void* in;  // null at the receiver
+  void* out;       // null at the sender
+  std::size_t count;
+  ncclDataType_t type;
+  int peer;
+};
+
 struct Collective {
-  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, message } kind;
+  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, message, messages } kind;
   const void* in;  // null at a message's receiver
   void* out;       // null at its sender
   std::size_t count;
   ncclDataType_t type;
   int root = 0;
+  std::vector<Message> messages = {};  // of a group, whose members are all ranks
 
   // The input's bytes from `offset` on.
   const std::byte* from(std::size_t offset = 0) const { return static_cast<const std::byte*>(in) + offset; }
@@ -113,12 +123,37 @@ void add(ncclDataType_t type, const std::vector<Arrival>& ranks, std::size_t at,
   }
 }
 
+// The messages of a group to or from a peer, in their order.
+std::vector<Message> messages_of(const Collective& group, std::size_t peer, bool sent) {
+  std::vector<Message> found;
+  for (const Message& each : group.messages) {
+    if (each.peer == static_cast<int>(peer) && (each.out == nullptr) == sent) found.push_back(each);
+  }
+  return found;
+}
+
+// Nobody reads what another one writes.
+void move_messages(const std::vector<Arrival>& ranks) {
+  for (std::size_t from = 0; from < ranks.size(); ++from) {
+    for (std::size_t to = 0; to < ranks.size(); ++to) {
+      const std::vector<Message> sent = messages_of(ranks[from].call, to, true);
+      const std::vector<Message> taken = messages_of(ranks[to].call, from, false);
+      const auto fit = [](const Message& a, const Message& b) { return a.count == b.count && a.type == b.type; };
+      if (!std::ranges::equal(sent, taken, fit)) throw std::logic_error("NCCL: sends and receives of a group differ");
+      for (std::size_t i = 0; i < sent.size(); ++i) {
+        std::memmove(taken[i].out, sent[i].in, sent[i].count * size_of(sent[i].type));
+      }
+    }
+  }
+}
+
 // Reads from copies, since outputs may be inputs.
 void move_bytes(std::vector<Arrival>& ranks) {
   const Collective& first = ranks.front().call;
   for (const Arrival& rank : ranks) {
     if (!rank.call.matches(first)) throw std::logic_error("NCCL: ranks met with different collectives");
   }
+  if (first.kind == Collective::Kind::messages) return move_messages(ranks);
   const std::size_t element = size_of(first.type), bytes = first.count * element, n = ranks.size();
   std::vector<std::vector<std::byte>> out(n);
   for (std::size_t r = 0; r < n; ++r) {
@@ -141,6 +176,9 @@ void move_bytes(std::vector<Arrival>& ranks) {
         if (const Collective& root = ranks[static_cast<std::size_t>(first.root)].call; ranks[r].call.out != nullptr) {
           out[r].assign(root.from(), root.from(bytes));
         }
+        break;
+      case Collective::Kind::messages:
+        break;
     }
   }
   for (std::size_t r = 0; r < n; ++r) std::ranges::copy(out[r], static_cast<std::byte*>(ranks[r].call.out));
@@ -234,13 +272,17 @@ ncclResult_t split(const std::shared_ptr<Group>& parent, std::uint64_t number, i
   return ncclSuccess;
 }
 
-// The communicators that a thread aborts in one group. ncclCommAbort() itself ends collectives; the group's end frees
-// memory.
-struct AbortGroup {
+// The communicators that a thread aborts in one group, and its messages, of one communicator and stream.
+// ncclCommAbort() itself ends collectives; the group's end frees memory.
+struct CallGroup {
   int depth = 0;
   std::vector<ncclComm_t> aborted;
+  std::vector<Message> messages;
+  ncclResult_t error = ncclSuccess;   // of a message; then the group's end starts none
+  ncclComm_t communicator = nullptr;  // of the messages
+  cudaStream_t stream = nullptr;
 };
-thread_local AbortGroup abort_group;
+thread_local CallGroup call_group;
 
 // Freeing a communicator's memory waits for all work on its device (cudaFree). Work that remains after everything
 // runnable has run waits for communicators that the calling thread hasn't aborted. If a peer is lost, it would wait
@@ -311,7 +353,8 @@ ncclResult_t launch(const Collective& call, const std::shared_ptr<Group>& group,
     group->arrivals[rank].here = group->arrivals[rank].over = false;
     if (turn != nullptr) turn->over = true;
   };
-  constexpr const char* kNames[] = {"an all-reduce", "a reduce-scatter", "an all-gather", "a broadcast", "a message"};
+  constexpr const char* kNames[] = {"an all-reduce", "a reduce-scatter", "an all-gather",
+                                    "a broadcast",   "a message",        "a group of messages"};
   const cudaError_t error = enqueue_when(
       stream, fmt::format("{} of rank {} of {}", kNames[static_cast<std::size_t>(call.kind)], rank, group->expected),
       arrive, leave);
@@ -335,6 +378,26 @@ ncclResult_t enqueue(const char* name, const Collective& call, ncclComm_t commun
 
 ncclResult_t refused(const char* name) {
   return refusal(name) == cudaSuccess ? ncclSuccess : ncclInternalError;
+}
+
+// In a group, a message joins the others. Weft sends without one in communicators of two ranks alone, where a message
+// has both ranks as its members.
+ncclResult_t send_or_receive(const char* name, const Message& message, ncclComm_t communicator, cudaStream_t stream) {
+  const int ranks = communicator->group->expected, peer = message.peer;
+  if (call_group.depth > 0) {
+    const bool first = call_group.messages.empty();
+    const bool other = call_group.communicator != communicator || call_group.stream != stream;
+    const bool wrong = peer < 0 || peer >= ranks || (!first && other) || communicator->state != ncclSuccess;
+    const ncclResult_t result = wrong ? ncclInvalidArgument : refused(name);
+    if (result != ncclSuccess) return call_group.error = result;
+    call_group.messages.push_back(message);
+    call_group.communicator = communicator, call_group.stream = stream;
+    return ncclSuccess;
+  }
+  if (ranks != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
+  const int root = message.out == nullptr ? communicator->rank : peer;
+  return enqueue(name, {Collective::Kind::message, message.in, message.out, message.count, message.type, root},
+                 communicator, stream);
 }
 
 }  // namespace
@@ -431,22 +494,29 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   if (communicator->group != nullptr) {
     communicator->group->arrivals[static_cast<std::size_t>(communicator->rank)].aborted = true;
   }
-  if (abort_group.depth == 0) return reclaim({communicator});
-  abort_group.aborted.push_back(communicator);
+  if (call_group.depth == 0) return reclaim({communicator});
+  call_group.aborted.push_back(communicator);
   return ncclSuccess;
 }
 
 ncclResult_t ncclGroupStart() {
   if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
-  ++abort_group.depth;
+  ++call_group.depth;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
+  if (!call_group.messages.empty() || call_group.error != ncclSuccess) {
+    if (--call_group.depth > 0) return ncclSuccess;
+    Collective call{Collective::Kind::messages, nullptr, nullptr, 0, ncclInt32};
+    call.messages = std::exchange(call_group.messages, {});
+    if (call_group.error != ncclSuccess) return std::exchange(call_group.error, ncclSuccess);
+    return enqueue(__func__, call, call_group.communicator, call_group.stream);
+  }
   if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
-  if (abort_group.depth == 0) return ncclInvalidUsage;
-  if (--abort_group.depth > 0) return ncclSuccess;
+  if (call_group.depth == 0) return ncclInvalidUsage;
+  if (--call_group.depth > 0) return ncclSuccess;
   const std::lock_guard lock(mutex());
-  return reclaim(std::exchange(abort_group.aborted, {}));
+  return reclaim(std::exchange(call_group.aborted, {}));
 }
 
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
@@ -463,16 +533,13 @@ ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDat
                            cudaStream_t stream) {
   return enqueue(__func__, {Collective::Kind::all_gather, in, out, count, type}, communicator, stream);
 }
-// Weft sends in communicators of two ranks alone, where a message has both ranks as its members.
 ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
-  if (communicator->group->expected != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
-  return enqueue(__func__, {Collective::Kind::message, in, nullptr, count, type, 1 - peer}, communicator, stream);
+  return send_or_receive(__func__, {in, nullptr, count, type, peer}, communicator, stream);
 }
 ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
-  if (communicator->group->expected != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
-  return enqueue(__func__, {Collective::Kind::message, nullptr, out, count, type, peer}, communicator, stream);
+  return send_or_receive(__func__, {nullptr, out, count, type, peer}, communicator, stream);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {

@@ -72,7 +72,7 @@ TEST(ReportPage, DataAreTheseBytes) {
       R"("strings":["","gemm","data","all_reduce","at once","adamw"],)"
       R"("tasks":{"bytes":[16,0,0],"channel":[0,2,0],"flops":[8,0,0],"group":[0,2,0],"kind":[1,3,5],)"
       R"("labels":[0,0,0],"layer":[3,-1,-1],"micro":[-1,-1,-1],"name":["a","sum","last"],"network":[0,32,0],"phase":[0,1,2],)"
-      R"("reason":[0,4,0],"stream":[0,1,0],"style":[0,5,7]}}]})");
+      R"("reason":[0,4,0],"stream":[0,1,0],"style":[0,5,8]}}]})");
 }
 
 // The page's own structure stays, whatever a task is called.

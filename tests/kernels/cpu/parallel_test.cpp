@@ -67,6 +67,26 @@ TEST(Workers, ProgressIsMadeByTheCallingThreadBetweenChunks) {
   }
 }
 
+TEST(Workers, ProgressIsMadeWithinAChunkOfTheCallingThread) {
+  for (const auto& [threads, chunks] : {std::pair{1, 4}, std::pair{3, 1}, std::pair{3, 50}}) {
+    Workers workers(threads);
+    int calls = 0;
+    bool foreign = false;
+    const auto caller = std::this_thread::get_id();
+    workers.set_progress_hook([&] {
+      ++calls;
+      foreign = foreign || std::this_thread::get_id() != caller;
+    });
+    std::atomic<int> of_caller{0};
+    workers.run(chunks, [&](std::int64_t) {
+      for (int i = 0; i < 10; ++i) workers.progress();
+      of_caller += std::this_thread::get_id() == caller ? 1 : 0;
+    });
+    EXPECT_FALSE(foreign);
+    EXPECT_GE(calls, 10 * of_caller);
+  }
+}
+
 TEST(Workers, ScratchIsAlignedAndPrivateToAWorker) {
   Workers workers(3);
   constexpr std::size_t kBytes = 4096;

@@ -38,7 +38,11 @@ TEST(Rewrite, TextAndBack) {
   EXPECT_FALSE(packs_weights(parse_rewrites("bucket;reshard")));
   EXPECT_EQ(parse_rewrites("fuse-gelu"), std::vector<Rewrite>{FuseGelu{}});
   EXPECT_EQ(to_string(Rewrite(FuseGelu{})), "fuse-gelu");
+  EXPECT_EQ(parse_rewrites("fuse-residual"), std::vector<Rewrite>{FuseResidual{}});
+  EXPECT_EQ(to_string(Rewrite(FuseResidual{})), "fuse-residual");
+  EXPECT_TRUE(is_fusion(FuseGelu{}) && is_fusion(FuseResidual{}) && !is_fusion(PackWeights{}));
   EXPECT_TRUE(fuses_gelu(parse_rewrites("bucket;fuse-gelu")));
+  EXPECT_FALSE(fuses_gelu(parse_rewrites("fuse-residual")));
   EXPECT_FALSE(fuses_gelu(parse_rewrites("bucket;reshard")));
 }
 
@@ -66,6 +70,8 @@ TEST(Rewrite, BadTextIsRefusedWithAFix) {
                           Case{"pack-weight", "write pack-weights"},
                           Case{"fuse-gelu=on", "no value"},
                           Case{"fuse-gel", "write fuse-gelu"},
+                          Case{"fuse-residual=1", "no value"},
+                          Case{"fuse-residuals", "write fuse-residual"},
                           Case{";", "separated by semicolons"},
                           Case{"reshard, recompute", "semicolons"}}) {
     EXPECT_TRUE(refuses([&] { parse_rewrites(bad.text); }, {bad.part})) << bad.text;

@@ -136,5 +136,15 @@ TEST(ExposedCollective, ComputationsOfOtherPassesAreNoCause) {
   EXPECT_EQ(explanation.between_passes[0].number, 1);
 }
 
+TEST(ExposedCollective, SaysWhatExchangesAreFor) {
+  using graph::Channel;
+  EXPECT_NE(purpose_of(graph::ExchangeRows{Channel::expert, 2, 4, 8, 16, 4}).find("experts"), std::string_view::npos);
+  EXPECT_NE(purpose_of(graph::AllToAll{Channel::context, 2, 8}).find("heads"), std::string_view::npos);
+  EXPECT_NE(purpose_of(graph::AllGather{Channel::expert, 2, 5}).find("how many rows"), std::string_view::npos);
+  EXPECT_NE(purpose_of(graph::AllReduce{Channel::expert_copies, 2, 8}).find("gradients"), std::string_view::npos);
+  EXPECT_EQ(purpose_of(graph::AllReduce{Channel::data, 2, 8}), "");
+  EXPECT_EQ(purpose_of(graph::Gemm{2, 3, 4}), "");
+}
+
 }  // namespace
 }  // namespace weft::simulate

@@ -11,6 +11,7 @@
 #include "study/policy_step.h"
 #include "study/search/search_results.h"
 #include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -108,6 +109,24 @@ TEST(Search, NeedsLayersThatAreAlike) {
   config.model.dense_layers = ops::LayerSet({1});
   config.global_batch = 4;
   EXPECT_TRUE(testing::refuses([&] { open_search(config); }, {"model.dense-layers = 1", "equal layers"}));
+}
+
+// Steps of fewer layers have the mean of all layers' loads: λ is 1 and 2 on two ranks here.
+TEST(Search, LayersOfUnevenLoadsAreMadeAlike) {
+  const testing::TemporaryFolder folder;
+  train::RunConfig config;
+  train::set_key(config, "model", "moe-tiny", "test");
+  config.model.layers = 2;
+  config.model.experts = 4;
+  config.expert_load = folder.write("experts.jsonl",
+                                    "{\"step\":0,\"steps\":1,\"layers\":[0,1],\"tokens\":[[1,3,3,1],[5,3,0,0]],"
+                                    "\"margin\":[1,1]}\n");
+  train::ResolvedRun run = open_search(config);
+  run.config.grid = {.z = 2, .expert = 2};
+  run.config.model.layers = 1;
+  EXPECT_DOUBLE_EQ(train::row_factors(run).of(0), 1.5);
+  config.model.layers = 3;
+  EXPECT_TRUE(testing::refuses([&] { open_search(config); }, {"has loads of 2 layers"}));
 }
 
 // Recomputation and resharding are tried where the memory is short, however little.

@@ -70,6 +70,8 @@ TEST(ConfigResolve, RanksOfAContextShareSequences) {
   EXPECT_EQ(config.ranks, 8);
   EXPECT_EQ(config.micro_batch, 2);
   EXPECT_EQ(accumulation(config), 1);
+  config.device = DeviceKind::cuda;
+  EXPECT_NO_THROW(fill_in(config, 0));
 }
 
 TEST(ConfigResolve, AnotherNumberOfRanksRefillsTheDataAxis) {
@@ -126,13 +128,13 @@ TEST(ConfigResolve, RefusesWhatCantBe) {
       {{{"grid", "z=2,context=2"}, {"model.family", "olmo2"}}, {"norms of queries and keys over the columns"}},
       {{{"grid", "z=16,context=16"}, {"global-batch", "1"}},
        {"model.kv-heads = 8 does not divide by x · y · context = 16", "choose --grid z=16,context=8"}},
-      {{{"grid", "z=2,context=2"}, {"device", "cuda"}}, {"context = 2 with device cuda", "--device cpu"}},
       {{{"grid", "z=2,expert=2"}}, {"expert = 2 with model tiny, which has no experts", "choose --grid z=2"}},
       {{{"model", "moe-tiny"}, {"grid", "z=3,expert=2"}},
        {"expert = 2 does not divide z = 3", "choose --grid z=4,expert=2"}},
       {{{"model", "moe-tiny"}, {"grid", "z=3,expert=3"}, {"global-batch", "6"}},
        {"model.experts = 8 does not divide by expert = 3", "as many experts", "choose --grid data=3"}},
-      {{{"model", "moe-tiny"}, {"grid", "z=2,expert=2"}, {"device", "cuda"}}, {"experts with device cuda"}},
+      {{{"model", "moe-tiny"}, {"grid", "z=2,expert=2"}, {"device", "cuda"}},
+       {"expert = 2 with device cuda", "leave expert out"}},
       {{{"grid", "z=2,context=2"}, {"seq-len", "127"}},
        {"context = 2 of the grid with seq-len = 127", "--seq-len 126 or 128"}},
       {{{"loss-parts", "7"}}, {"loss-parts = 7 of 1024 rows", "--loss-parts 8"}},

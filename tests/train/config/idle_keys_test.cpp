@@ -31,6 +31,8 @@ TEST(IdleKeys, AreRefusedByName) {
                                                {{"bf16-products", "fp32"}, {"device", "cuda"}, {"dtype", "bf16"}},
                                                {{"cuda-graph", "true"}},
                                                {{"attention-workspace", "1GiB"}},
+                                               {{"tf32", "true"}},
+                                               {{"tf32", "true"}, {"device", "cuda"}, {"dtype", "bf16"}},
                                                {{"min-lr", "1e-4"}, {"schedule", "constant"}},
                                                {{"keep-every", "10"}, {"save", "false"}},
                                                {{"save-every", "10"}, {"save", "false"}},
@@ -44,6 +46,7 @@ TEST(IdleKeys, WhatCountsOrIsTheDefaultIsTaken) {
                                                {{"model.rope-theta", "10000"}},
                                                {{"bf16-products", "auto"}},
                                                {{"bf16-products", "fp32"}, {"dtype", "bf16"}},
+                                               {{"tf32", "true"}, {"device", "cuda"}},
                                                {{"min-lr", "1e-4"}},
                                                {{"save-every", "10"}}}) {
     EXPECT_EQ(idle_key(right), "") << right.front().first;

@@ -130,6 +130,18 @@ TEST(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
             execute::to_json(of_run));
 }
 
+TEST(GemmTuningOfRuns, ProductsOfATf32RunAreAskedForByTf32) {
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
+  config.device = DeviceKind::cuda;
+  for (const bool tf32 : {false, true}) {
+    config.tf32 = tf32;
+    for (const RunProduct& product : products_of_run(resolve(config, 0))) EXPECT_EQ(product.problem.tf32, tf32);
+  }
+  config.device = DeviceKind::cpu;
+  EXPECT_THROW(gemm_trials(config, 1, true), UserError);
+}
+
 /// For every product of a run a method that isn't the default, where it has one.
 execute::TunedGemms other_methods(RunConfig config) {
   fill_in(config, 0);

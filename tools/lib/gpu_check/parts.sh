@@ -4,10 +4,10 @@
 
 # The first ten take less than ten minutes together. The others are done when time is left.
 readonly parts=(doctor test nccl products train-124m train-350m train-774m train-1558m pairs torch-774m
-  kernels machine sanitize)
+  cold-124m kernels machine sanitize)
 
-# about PART: its purpose. usual_seconds PART: its duration on an H100 or H200; of nccl, train-350m, train-1558m and
-# pairs a guess.
+# about PART: its purpose. usual_seconds PART: its duration on an H100 or H200; of nccl, train-350m, train-1558m, pairs
+# and cold-124m a guess.
 about() {
   case "$1" in
     doctor) echo "the machine and its software" ;;
@@ -16,6 +16,7 @@ about() {
     products) echo "8192x8192x8192 in a burst and under load, with clocks, by Weft and by PyTorch" ;;
     train-*) echo "training steps of 4 x 8 sequences, products tuned, one step traced by class of task" ;;
     pairs) echo "side by side: attention engines, and work within products or after them" ;;
+    cold-*) echo "the steps of train-124m, products tuned with other data in the cache before each run" ;;
     torch-*) echo "PyTorch's training steps (torch.compile) of the same size" ;;
     kernels) echo "every kernel beside a copy, products and attention" ;;
     machine) echo "the GPU's machine file, by weft machine measure" ;;
@@ -34,7 +35,7 @@ usual_seconds() {
     doctor) echo 5 ;;
     test) echo 50 ;;
     nccl) echo 90 ;;
-    train-124m | machine) echo 30 ;;
+    train-124m | cold-124m | machine) echo 30 ;;
     pairs) echo 40 ;;
     train-350m) echo 45 ;;
     train-774m) echo 65 ;;
@@ -140,11 +141,12 @@ json_values() {
     }'
 }
 
-# tune SIZE: tunes the products of a step and writes tuned.json.
+# tune SIZE FLAG...: tunes the products of a step and writes tuned.json.
 tune() {
   local usual tuned
   model_words "$1"
-  "$weft" tune "${words[@]}" --rounds "$tune_rounds" --json -o tuned.json >tuned.txt
+  shift
+  "$weft" tune "${words[@]}" "$@" --rounds "$tune_rounds" --json -o tuned.json >tuned.txt
   # Every product with how often a step computes it.
   read -r usual tuned <<<"$(json_values default_ms chosen_ms tasks <tuned.txt |
     awk '{ usual += $1 * $3; tuned += $2 * $3 } END { print usual + 0, tuned + 0 }')"
@@ -394,6 +396,11 @@ do_part() {
       local layers hidden heads vocabulary tokens sequences first_steps timed_steps words
       tune "${1#train-}"
       train "${1#train-}" --gemm-tuning tuned.json ;;
+    cold-*)
+      local layers hidden heads vocabulary tokens sequences first_steps timed_steps words
+      tune "${1#cold-}" --cold
+      train "${1#cold-}" --gemm-tuning tuned.json
+      against "train-${1#cold-}" ;;
     pairs) run_pairs ;;
     torch-*) run_torch "${1#torch-}" ;;
     kernels) run_kernels ;;

@@ -80,12 +80,13 @@ TEST_P(AdamW, FollowsTheReferenceOverSteps) {
     const Matrix exact = master.view();
     for (std::int64_t t = 1; t <= 3; ++t) {
       Tensor grad = Tensor::random(DType::f32, 1, n, static_cast<std::uint32_t>(10 + t));
-      const double lr = 0.01 * static_cast<double>(t), factor = 0.5;
+      const double lr = 0.01 * static_cast<double>(t), factor = t == 2 ? 1.0 : 0.5;  // the second step clips nothing
       Tensor scalars(DType::f32, 1, 4,
                      {lr, 1 / (1 - std::pow(settings.beta1, t)), 1 / (1 - std::pow(settings.beta2, t)), 123});
       Tensor norm_and_factor(DType::f32, 1, 2, {7, factor});
+      const Matrix clipped = norm_and_factor.view();
       testing::run_on_one_and_three_threads({}, {&param, &m, &v, &master}, [&](Workers& workers) {
-        adamw(workers, settings, {scalars.view(), norm_and_factor.view()}, param.view(), grad.view(), m.view(),
+        adamw(workers, settings, {scalars.view(), t == 2 ? nullptr : &clipped}, param.view(), grad.view(), m.view(),
               v.view(), has_master ? &exact : nullptr);
       });
       // Without master weights, each step begins with the rounded parameter.

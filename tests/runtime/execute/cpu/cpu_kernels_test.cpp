@@ -120,13 +120,14 @@ TEST(CpuKernels, ProductsOfPackedWeights) {
 }
 
 // The bits of the product and of the kernel after it; the sums stay, but for the gradient.
-TEST(CpuKernels, ProductsWithGelu) {
+TEST(CpuKernels, ProductsWithEpilogues) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::int64_t m = 70, n = 21, k = 35;
     Tensor a = Tensor::random(dtype, m, k, 1), b = Tensor::random(dtype, k, n, 2);
     Tensor bias = Tensor::random(dtype, 1, n, 3), x = Tensor::random(dtype, m, n, 4);
     for (const bool has_bias : {false, true}) {
       Tensor sums(dtype, m, n), gelu = sums, gradient = sums, c = sums, fused = sums, fused_gradient = sums;
+      Tensor added = sums, fused_sum = sums;
       const auto product = [&](Epilogue epilogue, Tensor& to, Tensor* other) {
         std::vector<Tensor*> arguments = {&a, &b, &to};
         if (has_bias) arguments.push_back(&bias);
@@ -136,11 +137,14 @@ TEST(CpuKernels, ProductsWithGelu) {
       product(Epilogue::none, sums, nullptr);
       run(graph::GeluForward{m * n}, {&sums, &gelu});
       run(graph::GeluBackward{m * n}, {&x, &sums, &gradient});
+      run(graph::Add{m * n}, {&x, &sums, &added});
       product(Epilogue::gelu, c, &fused);
       product(Epilogue::gelu_gradient, fused_gradient, &x);
+      product(Epilogue::add, fused_sum, &x);
       EXPECT_EQ(c.bytes(), sums.bytes());
       EXPECT_EQ(fused.bytes(), gelu.bytes());
       EXPECT_EQ(fused_gradient.bytes(), gradient.bytes());
+      EXPECT_EQ(fused_sum.bytes(), added.bytes());
     }
   }
   Tensor a(DType::f32, 2, 2, Values{1, 2, 3, 4}), c = a, y = a;

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "kernels/cpu/elementwise/reduce.h"
+#include "kernels/cpu/non_finite.h"
 #include "kernels/cpu/parallel.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
@@ -205,6 +206,28 @@ class FakeDeviceImpl final : public FakeDevice {
     fake->touches = execute::touches_of(task, arguments);
     fake->touches.push_back(touch(scratch, scratch_bytes_, true));
     fake->run = [prepared](cpu::Workers& workers) { prepared->run(workers); };
+    return fake;
+  }
+
+  std::unique_ptr<execute::DeviceTask> prepare_finite_check(const cpu::Matrix& matrix, const std::int32_t* rows,
+                                                            std::uint64_t* first) override {
+    auto fake = std::make_unique<FakeTask>();
+    fake->name = "finite check";
+    const auto element = static_cast<std::int64_t>(size_of(matrix.dtype));
+    fake->touches = {{{{},
+                       std::bit_cast<std::intptr_t>(matrix.data),
+                       matrix.rows,
+                       matrix.cols * element,
+                       matrix.row_stride * element},
+                      false},
+                     touch(first, sizeof *first, true)};
+    if (rows != nullptr) fake->touches.push_back(touch(rows, sizeof *rows, false));
+    fake->run = [=](cpu::Workers&) {
+      cpu::Matrix written = matrix;
+      if (rows != nullptr) written.rows = std::min<std::int64_t>(written.rows, *rows);
+      const auto found = cpu::first_non_finite(written);
+      if (found) *first = std::min(*first, static_cast<std::uint64_t>(*found));
+    };
     return fake;
   }
 

@@ -176,6 +176,25 @@ TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
   EXPECT_EQ(*read.table.find<DeviceGemmMethod>(problem(128)), (DeviceGemmMethod{digits, cpu::GemmLayout::tn}));
   EXPECT_EQ(read.table.find<DeviceGemmMethod>(problem(64))->layout, cpu::GemmLayout::own);
   EXPECT_EQ(refusal(with("", std::int64_t{1} << 36)), "");
+  const auto by_tf32 = [&](std::size_t product, const std::string& method) {
+    json document = json::parse(with("", 32));
+    document["products"][product]["tf32"] = true;
+    document["products"][product]["method"] = method;
+    document.erase("crc32c");
+    const std::string text = document.dump();
+    document["crc32c"] = Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
+    return document.dump();
+  };
+  const std::string method = "cublaslt " + digits;
+  GemmProblem rounded = problem(128);
+  rounded.tf32 = true;
+  const GemmTuning table = parse_gemm_tuning(by_tf32(2, method), "t.json").table;
+  EXPECT_NE(table.find<DeviceGemmMethod>(rounded), nullptr);
+  EXPECT_EQ(table.find<DeviceGemmMethod>(problem(128)), nullptr);
+  EXPECT_NE(table.fingerprint(), parse_gemm_tuning(with("", 32), "t.json").table.fingerprint());
+  EXPECT_EQ(to_string(rounded), "128x96x32 NT f32 by TF32, C 288 apart");
+  EXPECT_NE(refusal(by_tf32(2, "sgemm 8x96")), "") << "a CPU's method";
+  EXPECT_NE(refusal(by_tf32(1, method)), "") << "of bf16";
   for (const std::string& refused :
        {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with(" tn", 32, "gelu")}) {
     EXPECT_TRUE(has_parts(refusal(refused), {"products[2].method is \"cublaslt 555", "nn, nt or tn", "weft tune"}));

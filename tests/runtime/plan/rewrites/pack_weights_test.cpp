@@ -182,6 +182,8 @@ TEST(PackWeights, StandsBehindAllOtherRewrites) {
   EXPECT_EQ(text("pack-weights;reshard;pack-weights=4"), "reshard;pack-weights=4");
   EXPECT_EQ(text("recompute;fuse-gelu;bucket=64;pack-weights;fuse-gelu"),
             "fuse-gelu;recompute;bucket=64;pack-weights=2");
+  EXPECT_EQ(text("recompute;fuse-residual;bucket=64;fuse-gelu;fuse-residual"),
+            "fuse-residual;fuse-gelu;recompute;bucket=64");
   EXPECT_EQ(text("reshard"), "reshard");
 }
 

@@ -1,0 +1,29 @@
+// What rewrites share that let a product do the elementwise task behind it.
+#pragma once
+
+#include <cstddef>
+
+#include "graph/graph.h"
+#include "runtime/plan/rewrites/duplicate.h"
+#include "runtime/plan/rewrites/graph_draft.h"
+
+namespace weft::plan {
+
+class ProductFusion {
+ protected:
+  explicit ProductFusion(const graph::Graph& graph) : graph_(graph), uses_(graph), draft_(graph) {}
+
+  /// The product that is the only writer of the whole matrix, if `reader` reads all of it in the same pass and the
+  /// product can have an epilogue; else null.
+  graph::Task* product_of(const graph::View& matrix, std::size_t reader);
+  /// Can the product that writes `like` write task i's `result` too, at the product's position? If so, no task may
+  /// access `result` before i.
+  bool fits(const graph::View& result, const graph::View& like, std::size_t i) const;
+  bool whole(const graph::View& view) const;
+
+  const graph::Graph& graph_;
+  TensorUses uses_;
+  GraphDraft draft_;
+};
+
+}  // namespace weft::plan

@@ -1,7 +1,6 @@
 // The threads of a compute stream over a oneTBB arena; see parallel.h.
 #include "kernels/cpu/parallel.h"
 
-#include <omp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <tbb/global_control.h>
@@ -22,6 +21,9 @@
 #include <pmmintrin.h>
 #include <xmmintrin.h>
 #endif
+
+// Of OpenMP's runtime, whose header only some compilers and tools have.
+extern "C" void omp_set_num_threads(int threads);
 
 namespace weft::cpu {
 namespace {

@@ -1,3 +1,4 @@
+// Loads of experts as factors of rows; see expert_rows.h.
 #include "runtime/cost/expert_rows.h"
 
 #include <fmt/format.h>

@@ -141,7 +141,8 @@ class Search {
   double ample_bytes(const StepSetup& setup, const ClosedForms& forms) const {
     constexpr double kBytesOfLogit = 8, kBytesOfWeight = 4;
     const auto tensor = static_cast<double>(setup.grid.x * setup.grid.y);
-    const auto rows = static_cast<double>(setup.micro_batch * run_.config.seq_len / setup.grid.context);
+    const auto rows = static_cast<double>(setup.micro_batch) * static_cast<double>(run_.config.seq_len) /
+                      static_cast<double>(setup.grid.context);
     const auto vocabulary = static_cast<double>(run_.config.model.vocab);
     const auto weights = static_cast<double>(run_.config.model.parameters());
     return kAmple * forms.least_bytes(setup) + kBytesOfLogit * rows * vocabulary + kBytesOfWeight * weights / tensor;

@@ -24,7 +24,7 @@ using cpu::testing::Values;
 
 class CudaTf32 : public testing::GpuTest {};
 
-/// To 10 bits behind the point, ties to even.
+/// To 10 bits after the point, ties to even.
 double rounded(double value) {
   auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   bits += 0xfffU + (bits >> 13 & 1U);

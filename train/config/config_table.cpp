@@ -96,7 +96,7 @@ void add_device(std::vector<ConfigKey>& all) {
                   "to no workspace",
                   &RunConfig::attention_workspace, parse_bytes, exact_bytes),
        boolean_key("tf32",
-                   "with device cuda and dtype fp32: products round their factors to TF32 (10 bits behind the point), "
+                   "with device cuda and dtype fp32: products round their factors to TF32 (10 bits after the point), "
                    "which tensor cores multiply",
                    &RunConfig::tf32)});
   add(all, KeyGroup::run,

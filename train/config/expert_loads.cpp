@@ -1,3 +1,4 @@
+// Lines of experts.jsonl, and what the key expert-load makes of them; see expert_loads.h.
 #include "train/config/expert_loads.h"
 
 #include <fmt/format.h>

@@ -91,7 +91,7 @@ struct DeviceStep {
   plan::StreamId stream;
   std::uint32_t entry = 0;
   std::unique_ptr<DeviceTask> task;                // of a computation
-  std::vector<std::unique_ptr<DeviceTask>> looks;  // at its results, right behind it
+  std::vector<std::unique_ptr<DeviceTask>> looks;  // at its results, right after it
   comm::CollectiveCall call{};                     // of a collective
   std::vector<DeviceEvent> waits;
   DeviceEvent signal;          // invalid: no other stream waits

@@ -1,4 +1,4 @@
-// What rewrites share that let a product do the elementwise task behind it.
+// What rewrites share that let a product do the elementwise task after it.
 #pragma once
 
 #include <cstddef>

@@ -135,7 +135,7 @@ double gelu_slope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x);
 }
 
-// To 10 bits behind the point, ties to even.
+// To 10 bits after the point, ties to even.
 float rounded_to_tf32(float value) {
   auto bits = std::bit_cast<std::uint32_t>(value);
   bits += 0xfffU + (bits >> 13 & 1U);

@@ -1,3 +1,4 @@
+// Shares of zipf, the most loaded rank, and scaled rows, against numbers computed by hand.
 #include "runtime/cost/expert_rows.h"
 
 #include <gtest/gtest.h>

@@ -78,6 +78,7 @@ TEST_P(AdamW, FollowsTheReferenceOverSteps) {
     Tensor v = m, master(DType::f32, 1, n, param.values());
     AdamState expected{param.values(), m.values(), v.values()};
     const Matrix exact = master.view();
+    const Matrix* const master_copy = has_master ? &exact : nullptr;
     for (std::int64_t t = 1; t <= 3; ++t) {
       Tensor grad = Tensor::random(DType::f32, 1, n, static_cast<std::uint32_t>(10 + t));
       const double lr = 0.01 * static_cast<double>(t), factor = t == 2 ? 1.0 : 0.5;  // the second step clips nothing
@@ -87,7 +88,7 @@ TEST_P(AdamW, FollowsTheReferenceOverSteps) {
       const Matrix clipped = norm_and_factor.view();
       testing::run_on_one_and_three_threads({}, {&param, &m, &v, &master}, [&](Workers& workers) {
         adamw(workers, settings, {scalars.view(), t == 2 ? nullptr : &clipped}, param.view(), grad.view(), m.view(),
-              v.view(), has_master ? &exact : nullptr);
+              v.view(), master_copy);
       });
       // Without master weights, each step begins with the rounded parameter.
       if (dtype == DType::bf16 && !has_master && t > 1) {

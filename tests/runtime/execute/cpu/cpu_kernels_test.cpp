@@ -253,10 +253,10 @@ TEST(CpuKernelsBf16, AttentionTakesTheRunsUnit) {
     const GemmTuning tuning({}, unit);
     run(graph::AttentionForward{1, 70, 2, 2, 16}, {&q, &k, &v, &out, &lse}, &tuning);
     run(graph::AttentionBackward{1, 70, 2, 2, 16}, {&q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv}, &tuning);
-    directly([&](Workers& workers) {
+    directly([&, own = unit](Workers& workers) {
       const cpu::AttentionTensors tensors{q.view(), k.view(), v.view(), out2.view(), lse2.view()};
-      cpu::attention_forward(workers, shape, tensors, unit);
-      cpu::attention_backward(workers, shape, tensors, {dout.view(), dq2.view(), dk2.view(), dv2.view()}, unit);
+      cpu::attention_forward(workers, shape, tensors, own);
+      cpu::attention_backward(workers, shape, tensors, {dout.view(), dq2.view(), dk2.view(), dv2.view()}, own);
     });
     SCOPED_TRACE(name);
     expect_same({&out, &dq, &dk, &dv}, {&out2, &dq2, &dk2, &dv2});

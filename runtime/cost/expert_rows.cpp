@@ -21,7 +21,7 @@ std::vector<double> zipf_shares(std::int64_t experts, std::int64_t choices, doub
   std::vector<double> shares;
   for (std::int64_t e = 0; e < experts; ++e) shares.push_back(std::pow(static_cast<double>(e + 1), -exponent));
   const double most = 1 / static_cast<double>(choices);
-  // The first `full` experts are taken by every token, and the others share what is left.
+  // Every token takes the first `full` experts; the other experts share the remaining rows.
   for (std::size_t full = 0; full < shares.size(); ++full) {
     const double left = std::max(0.0, 1 - static_cast<double>(full) * most);
     const double factor = left / std::accumulate(shares.begin() + static_cast<std::ptrdiff_t>(full), shares.end(), 0.0);

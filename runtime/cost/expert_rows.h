@@ -13,7 +13,7 @@
 namespace weft::cost {
 
 /// The share of each of `experts` experts, whose popularity falls as 1 / (e + 1)^exponent for e = 0, 1, … A token takes
-/// an expert once, so none gets more than 1 / choices; what is above that goes to the others in proportion. The shares
+/// an expert once, so none gets more than 1 / choices; the excess goes to the others in proportion. The shares
 /// add up to 1. `choices`: experts that a token takes, at most `experts`.
 std::vector<double> zipf_shares(std::int64_t experts, std::int64_t choices, double exponent);
 

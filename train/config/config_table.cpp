@@ -137,10 +137,9 @@ void add_plan(std::vector<ConfigKey>& all) {
        text_key("profile", "measured costs that policies plan by: a file of `weft profile`", &RunConfig::profile),
        parsed_key(
            "expert-load", ValueKind::text, "balanced|zipf:S|FILE",
-           "how evenly tokens choose experts, for costs on a grid with expert=P: those of the rank with most rows "
-           "count. "
-           "balanced: as many for each rank; zipf:S: expert e's popularity falls as 1 / (e + 1)^S; FILE: as in a run, "
-           "whose experts.jsonl it is",
+           "how evenly tokens choose experts, for costs on a grid with expert=P: the rank with most rows counts. "
+           "balanced: equal rows for each rank; zipf:S: expert e's popularity falls as 1 / (e + 1)^S; FILE: the loads "
+           "of a run, from its experts.jsonl",
            &RunConfig::expert_load,
            [](std::string_view value, std::string_view where) {
              expect_plain_text(value, where);

@@ -36,7 +36,7 @@ ResolvedRun read_texts(RunConfig config) {
   run.gemm_tuning = tuning_setting(run.config.gemm_tuning);
   if (const LoadSetting load = load_setting(run.config.expert_load, "expert-load"); !load.file.empty()) {
     run.expert_loads = std::make_shared<const std::vector<ExpertLoad>>(
-        read_expert_loads(load.file, "balanced, zipf:1, or experts.jsonl of a run folder"));
+        read_expert_loads(load.file, "give balanced, zipf:1, or experts.jsonl of a run folder"));
   }
   return run;
 }

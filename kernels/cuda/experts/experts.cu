@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kRouteThreads)
   }
 }
 
-// Rows are sorted by counting. A block has so many tokens; each of its threads has some experts and looks at the
-// choices one after the other, so that the order within an expert is that of the tokens.
+// Rows are sorted by counting. A block has kSortRows tokens. Each of its threads has some experts and looks at the
+// choices one after the other, so an expert's rows keep the order of the tokens.
 constexpr std::int64_t kSortRows = 256;
 constexpr int kMostSortThreads = 256;
 

@@ -320,7 +320,7 @@ void DeviceTeam::copy_in_pieces(std::byte* on_device, std::byte* host, std::int6
   const auto bytes_of = [&](std::int64_t i) { return std::min(size, bytes - i * size); };
   for (std::int64_t i = 0; i < count + pieces; ++i) {
     const StatePiece& piece = state_pieces[static_cast<std::size_t>(i % pieces)];
-    if (const std::int64_t last = i - pieces; last >= 0) {  // what it holds
+    if (const std::int64_t last = i - pieces; last >= 0) {  // the piece still holds this part
       device->synchronize(piece.copied);
       if (!to_device) std::memcpy(host + last * size, piece.pinned, static_cast<std::size_t>(bytes_of(last)));
     }

@@ -54,7 +54,7 @@ struct GemmTrial {
 /// "256x768x3072 NT f32: sgemm 128x192 takes 1.11 times as long as packed 128x192".
 std::string to_string(const GemmTrial& trial);
 
-/// One candidate's time in one round, in seconds.
+/// Measures one candidate in one round; seconds.
 using GemmTimer = std::function<double(std::size_t candidate)>;
 
 /// Screens the methods (the first is the default), lets the best meet over the rounds, and the winner meet the default

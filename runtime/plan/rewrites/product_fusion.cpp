@@ -1,4 +1,4 @@
-// What rewrites share that join a product and the task after it; see product_fusion.h.
+// The conditions under which a product can take over the task after it; see product_fusion.h.
 #include "runtime/plan/rewrites/product_fusion.h"
 
 #include <algorithm>

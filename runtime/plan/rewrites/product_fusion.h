@@ -1,4 +1,4 @@
-// What rewrites share that let a product do the elementwise task after it.
+// The common part of fuse_gelu() and fuse_residual(): when a product can do the elementwise task after it.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,8 @@
 
 namespace weft::plan {
 
+/// Finds the product of a matrix, and tells whether its epilogue can write another result. Each rewrite derives from it
+/// and adds its own conditions.
 class ProductFusion {
  protected:
   explicit ProductFusion(const graph::Graph& graph) : graph_(graph), uses_(graph), draft_(graph) {}

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Times one step of PyTorch in several orders, in turns, on two hosts of tools/netlab; rank 0 prints one JSON line.
 
-The same transformer trains as captured by weft_torch, in the captured order and in all that weft_torch tries, and eagerly
-by DistributedDataParallel with several sizes of buckets and by fully_shard (FSDP2). A round gives each one a warm-up
-step and a few timed ones; its figure is the median of the timed ones, of the slower rank.
+The same transformer trains as captured by weft_torch, in the captured order and in all that weft_torch tries, and in the
+orders of PyTorch's pass for overlap with several limits, of which the fastest stays; and eagerly by
+DistributedDataParallel with several sizes of buckets and by fully_shard (FSDP2). A round gives each one a warm-up step
+and a few timed ones; its figure is the median of the timed ones, of the slower rank.
 
   tools/netlab --pin 1gbit 2 -- .venv/bin/python bench/peers/torch_orders_peer.py --rounds 9
 """
@@ -89,6 +90,46 @@ def fully_sharded(model):
     return model
 
 
+def graphs_of(choices):
+    """By the buckets of an order: the graph that was ordered."""
+    return {name.partition(", ")[2] or "no buckets": choice.graph for name, choice in choices.items()}
+
+
+def bound(graph):
+    """Milliseconds that no order of the graph can beat, by its measured costs."""
+    return json.loads(graph.run("compare", "--policies", "program", "--json"))["bound_ms"]
+
+
+def tuned_pass(choices, in_order, ids):
+    """The fastest of the overlap pass's orders, by two steps each; and their times in ms."""
+    import torch.distributed as dist
+    import torch_overlap_pass
+    from weft_torch import orders
+
+    found, times = {}, {}
+    for label, graph in graphs_of(choices).items():
+        for limit, settings in torch_overlap_pass.limits().items():
+            order = torch_overlap_pass.order_of(graph.module, graph.costs, settings)
+            orders.check(graph.module.graph, order)
+            name = f"{label}; {limit}"
+            found[name] = in_order(orders.reordered(graph.module, order))
+            every = [None] * dist.get_world_size()
+            dist.all_gather_object(every, statistics.median(timed(found[name], ids) for _ in range(2)))
+            times[name] = max(every)
+    best = min(times, key=times.get)
+    return found[best], {"chosen": best, "ms": times}
+
+
+def timed(step, ids):
+    """Milliseconds of a step that all ranks begin together."""
+    import torch.distributed as dist
+
+    dist.barrier()
+    begin = time.perf_counter()
+    step(ids)
+    return 1e3 * (time.perf_counter() - begin)
+
+
 def contestants(options):
     """By name: a function that does a step on a batch; and a report on what was simulated and chosen."""
     import torch
@@ -115,6 +156,7 @@ def contestants(options):
         step(ids)
     report["chosen"] = step.order()
     report["simulated_ms"] = {name: 1e3 * choice.predicted for name, choice in current.choices.items()}
+    report["bound_ms"] = {label: bound(graph) for label, graph in graphs_of(current.choices).items()}
     report["collectives"] = {name: choice.graph.collectives() for name, choice in current.choices.items()}
 
     def in_order(module):
@@ -126,6 +168,7 @@ def contestants(options):
         return run
 
     found = {name: in_order(choice.module) for name, choice in current.choices.items()}
+    found["torch's overlap pass"], report["overlap_pass"] = tuned_pass(current.choices, in_order, ids)
     for megabytes in options.bucket_mb:
         ddp = DistributedDataParallel(make_model(options), bucket_cap_mb=megabytes, gradient_as_bucket_view=True)
         found[f"eager DDP, {megabytes:g} MB"] = eager(ddp)
@@ -170,11 +213,9 @@ def main():
             mine = []
             for number in range(1 + options.steps):
                 ids = torch.randint(0, options.vocab, (options.batch, options.seq), generator=draw)
-                dist.barrier()
-                begin = time.perf_counter()
-                steps[name](ids)
+                took = timed(steps[name], ids)
                 if number > 0:
-                    mine.append(1e3 * (time.perf_counter() - begin))
+                    mine.append(took)
             every = [None] * dist.get_world_size()
             dist.all_gather_object(every, statistics.median(mine))
             times[name].append(max(every))

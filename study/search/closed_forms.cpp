@@ -69,9 +69,8 @@ double ClosedForms::least_bytes(const StepSetup& setup) const {
   const ops::ModelConfig& model = config_.model;
   const double adam = config_.dtype == DType::f32 && !setup.zero1 ? 8 : 12;  // moments, and a master copy
   const double sharers = setup.zero1 ? graph::as_double(setup.grid.data) : 1;
-  const double weights = graph::as_double(model.parameters()), element = element_bytes(config_.dtype);
-  const double frozen = model.lora.used() ? weights : 0;
-  const double trained = model.lora.used() ? graph::as_double(model.adapter_parameters()) : weights;
+  const double element = element_bytes(config_.dtype), frozen = model.lora.used() ? weights_ : 0;
+  const double trained = model.lora.used() ? graph::as_double(model.adapter_parameters()) : weights_;
   const double state =
       (frozen * element + trained * (element + adam / sharers)) / graph::as_double(setup.grid.model_ranks());
   double columns = graph::as_double(model.hidden);

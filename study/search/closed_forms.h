@@ -45,6 +45,8 @@ class ClosedForms {
       : config_(config), machine_(machine), ranks_(ranks), products_(layer_products(config.model)) {}
 
   double least_bytes(const StepSetup& setup) const;
+  /// The model's parameters without adapters.
+  double weights() const { return weights_; }
   /// In nanoseconds, of the step with the grid's axes in the setup's order.
   double least_ns(const StepSetup& setup);
 
@@ -56,6 +58,7 @@ class ClosedForms {
   const cost::Machine& machine_;
   std::int64_t ranks_;
   std::array<LayerProduct, 4> products_;
+  const double weights_ = graph::as_double(config_.model.parameters());
   std::map<std::pair<std::int64_t, std::int64_t>, cost::GroupSpan> spans_;  // by stride and size
 };
 

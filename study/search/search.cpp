@@ -144,8 +144,8 @@ class Search {
     const auto rows = static_cast<double>(setup.micro_batch) * static_cast<double>(run_.config.seq_len) /
                       static_cast<double>(setup.grid.context);
     const auto vocabulary = static_cast<double>(run_.config.model.vocab);
-    const auto weights = static_cast<double>(run_.config.model.parameters());
-    return kAmple * forms.least_bytes(setup) + kBytesOfLogit * rows * vocabulary + kBytesOfWeight * weights / tensor;
+    return kAmple * forms.least_bytes(setup) + kBytesOfLogit * rows * vocabulary +
+           kBytesOfWeight * forms.weights() / tensor;
   }
 
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
@@ -374,6 +374,8 @@ class Search {
     return chosen + 1;
   }
 
+  using Plan = std::pair<std::size_t, const policy::NamedPolicy*>;  // of a configuration, by its place
+
   static bool has_stages(const StepSetup& setup) { return setup.grid.pipe > 1; }
 
   /// That plan a setup's step whole.
@@ -383,48 +385,55 @@ class Search {
 
   void plan_finalists() {
     const std::size_t finalists = choose_finalists();
-    std::vector<std::pair<std::size_t, const policy::NamedPolicy*>> plans;
+    std::vector<Plan> plans;
     for (std::size_t i = 0; i < finalists; ++i) {
       for (const policy::NamedPolicy& each : planners_of(result_.configurations[i].setup)) plans.emplace_back(i, &each);
     }
-    const std::int64_t all = std::ssize(plans) + (options_.searching ? 1 : 0);
-    std::vector<Configuration> planned(plans.size());
-    std::vector<char> tried(plans.size());
-    plan_in_order(plans, planned, tried, all);
+    const std::vector<char> tried = plan_in_order(plans, "planning the best whole");
     std::vector<bool> refused(finalists, true);  // by each policy that tried
     for (std::size_t i = 0; i < plans.size(); ++i) {
       if (tried[i] == 0) refused[plans[i].first] = false;
-      enter(result_.configurations[plans[i].first], planned[i]);
     }
     sort_finalists(finalists, refused);
-    Configuration& first = result_.configurations.front();
-    const bool searches = options_.searching && first.exact && first.tasks <= kTasksOfSearching;
-    if (searches && !has_stages(first.setup) && seconds() < time_limit()) {
-      tell_({fmt::format("planning the best by {}", options_.searching->name), all - 1, all});
-      Configuration searched{.setup = first.setup};
-      plan_whole(searched, *options_.searching, [&] { return seconds() > time_limit(); });
-      enter(first, searched);
+    if (options_.searching) plan_nearest(*options_.searching);
+  }
+
+  /// Plans the first by a searching policy, and all whose steps are so near that it may put them first.
+  void plan_nearest(const policy::NamedPolicy& searching) {
+    const double near = SearchOptions::kNear * result_.configurations.front().step_ns;
+    std::vector<Plan> plans;
+    for (std::size_t i = 0; i < result_.configurations.size(); ++i) {
+      const Configuration& each = result_.configurations[i];
+      const bool is_small = each.exact && each.tasks <= kTasksOfSearching && !has_stages(each.setup);
+      if (is_small && each.step_ns <= near) plans.emplace_back(i, &searching);
     }
+    if (seconds() > time_limit()) return;
+    plan_in_order(plans, fmt::format("planning the best by {}", searching.name));
+    sort_by_step();
   }
 
   /// The best estimates first, and the first of them in any case; the others as far as the time goes.
-  void plan_in_order(const std::vector<std::pair<std::size_t, const policy::NamedPolicy*>>& plans,
-                     std::vector<Configuration>& planned, std::vector<char>& tried, std::int64_t all) const {
+  /// By plan: whether it was tried to the end.
+  std::vector<char> plan_in_order(const std::vector<Plan>& plans, const std::string& what) {
+    std::vector<Configuration> planned(plans.size());
+    std::vector<char> tried(plans.size());
     std::atomic<std::size_t> next = 0, done = 0;
     std::mutex telling;
     in_parallel(static_cast<std::size_t>(std::max(1, options_.threads)), [&](std::size_t) {
       for (std::size_t i = 0; (i = next++) < plans.size();) {
         const Configuration& of = result_.configurations[plans[i].first];
-        const bool asked = i == 0 || (options_.included && is_on(of.setup, *options_.included));
+        const bool asked = !of.exact && (i == 0 || (options_.included && is_on(of.setup, *options_.included)));
         const auto is_over = [&] { return !asked && seconds() > time_limit(); };
         if (is_over()) continue;
         planned[i].setup = of.setup;
         plan_whole(planned[i], *plans[i].second, is_over);
         tried[i] = planned[i].exact || !is_over() ? 1 : 0;
         const std::lock_guard lock(telling);
-        tell_({"planning the best whole", static_cast<std::int64_t>(++done), all});
+        tell_({what, static_cast<std::int64_t>(++done), std::ssize(plans)});
       }
     });
+    for (std::size_t i = 0; i < plans.size(); ++i) enter(result_.configurations[plans[i].first], planned[i]);
+    return tried;
   }
 
   /// Plans the configuration's setup by a policy, if that can, and if the time isn't over first.
@@ -477,8 +486,13 @@ class Search {
     all = std::move(kept);
     result_.too_large += static_cast<std::int64_t>(std::erase_if(
         all, [&](const Configuration& each) { return !each.exact && memory_ > 0 && each.memory_bytes > memory_; }));
-    std::ranges::stable_sort(all, {}, [](const Configuration& each) { return std::tuple(!each.exact, each.step_ns); });
     if (all.empty()) refuse_memory();
+    sort_by_step();
+  }
+
+  void sort_by_step() {
+    std::ranges::stable_sort(result_.configurations, {},
+                             [](const Configuration& each) { return std::tuple(!each.exact, each.step_ns); });
   }
 
   [[noreturn]] void refuse_ranks() const {

@@ -87,8 +87,8 @@ train::ResolvedRun open_search(const train::RunConfig& config);
 ///    estimated from small steps (StepEstimate). Of each grid the few orders of axes with the least communication are
 ///    estimated. What exceeds the memory is dropped.
 /// 3. The best estimates are planned and simulated whole by each policy, within the memory, so that the first
-///    configuration is the fastest of those planned. The searching policy plans the best of these, unless it has very
-///    many tasks.
+///    configuration is the fastest of those planned. The searching policy plans the best of these, and all within kNear
+///    of it, unless they have very many tasks.
 /// The schedules estimate and plan steps with pipeline stages, which formulas leave out too (share_of_stages()).
 /// Without a limit of time the result doesn't depend on the number of threads. `run` comes from open_search(). Throws
 /// UserError if no setup exists, naming the nearest number of ranks that has one, or if none fits the memory, naming

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -16,9 +17,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/gpu_nccl.h"
 #include "bench/gpu_pairs.h"
 #include "bench/gpu_timing.h"
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/experts/experts.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
 #include "runtime/execute/device/devices.h"
@@ -36,7 +39,7 @@ constexpr std::string_view kUsage =
     "  --hidden N     width of the activations; default: 768\n"
     "  --quick        run every kernel once, without filling the cache: tests that it runs, not its speed\n"
     "  --rate SECONDS one product of 8192x8192x8192: in a burst after a rest, and for so long\n"
-    "  --pairs        ways to compute the same: attention engines, and work within products or after them\n"
+    "  --pairs        ways to compute the same: attention engines, work within products or after them, NCCL's calls\n"
     "\n"
     "columns: time (median of 20 runs, over buffers larger than the cache), bytes moved over that time, and that over "
     "the\n"
@@ -91,10 +94,36 @@ struct Bench {
     if (!wanted(name)) return;
     std::vector<cpu::Matrix> made;
     for (const Argument& argument : arguments) made.push_back(make(argument));
-    const double ms = time_of(operation, made);
+    tell(name, time_of(operation, made), bytes);
+    pool.clear();
+  }
+  void tell(const std::string& name, double ms, double bytes) const {
     fmt::print("{:<34} {:>9.3f} ms  {:>7.0f} GB/s  {:>4.0f} % of the copy\n", name, ms, bytes / ms * 1e-6,
                100 * bytes / ms / copy);
     std::fflush(stdout);
+  }
+
+  /// One rank's rows for 8 ranks of 8 experts each, two of them a token, with equal shares. Most places of a segment
+  /// are empty then.
+  void moved_rows(const std::string& name, bool takes) {
+    if (!wanted(name)) return;
+    constexpr std::int64_t kRanks = 8, kExperts = 64;
+    const std::int64_t rows = tokens / 2;
+    std::vector<std::int32_t> table;
+    for (std::int64_t i = 0; i < kRanks * (kExperts + 1); ++i) {
+      table.push_back(static_cast<std::int32_t>(rows * (i % (kExperts + 1)) / kExperts));
+    }
+    const cuda::DeviceBuffer on_device = cuda::on_device(std::as_bytes(std::span(table)));
+    const auto buffer = [&](std::int64_t of) { return pool.matrix(DType::bf16, of, hidden).data; };
+    std::vector<void*> segments;
+    for (std::int64_t r = 0; r < kRanks; ++r) segments.push_back(buffer(rows));
+    kernels::RowMove move{reinterpret_cast<const std::int32_t*>(on_device.get()), kRanks, kExperts, rows,
+                          kRanks * rows};
+    move.row_bytes = 2 * hidden;
+    move.segments = true;
+    move.holds = move.collects = takes;
+    move.own = buffer(takes ? kRanks * rows : rows);
+    tell(name, timer([&] { cuda::move_rows({}, move, segments); }), 4 * static_cast<double>(rows * hidden));
     pool.clear();
   }
 
@@ -245,6 +274,8 @@ void run_all(Bench& bench) {
   run_activations(bench, shapes);
   run_norms(bench, shapes);
   run_ends(bench, shapes);
+  bench.moved_rows("rows to segments", false);
+  bench.moved_rows("rows from segments", true);
   run_products(bench);
 }
 
@@ -395,7 +426,10 @@ int bench_main(int argc, char** argv) {
   }
   fmt::print("{}\n", fmt::join(execute::report_devices().devices, "\n"));
   if (rate_seconds > 0) print_rate(rate_seconds, quick);
-  if (pairs) bench::print_pairs(quick);
+  if (pairs) {
+    bench::print_nccl(quick);
+    bench::print_pairs(quick);
+  }
   if (rate_seconds > 0 || pairs) return 0;
   Bench bench{.filter = filter, .tokens = tokens, .hidden = hidden, .quick = quick};
   run_all(bench);

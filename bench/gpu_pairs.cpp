@@ -18,6 +18,8 @@
 #include "kernels/cuda/attention/cudnn_attention.h"
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/loss/cross_entropy.h"
+#include "runtime/execute/cuda/cuda_tasks.h"
 
 namespace weft::bench {
 namespace {
@@ -39,6 +41,13 @@ std::vector<float> values_of(const Matrix& matrix) {
                                            : static_cast<float>(reinterpret_cast<const bf16*>(bytes.data())[i]);
   }
   return values;
+}
+
+/// The same numbers in another matrix of its shape and dtype.
+void copy_numbers(const Matrix& to, const Matrix& from) {
+  cuda::check(cudaMemcpy(to.data, from.data, static_cast<std::size_t>(to.rows * to.cols) * size_of(to.dtype),
+                         cudaMemcpyDeviceToDevice),
+              "cudaMemcpy");
 }
 
 /// Fills the matrix with NaNs.
@@ -70,12 +79,100 @@ class Pairs {
 
   /// A layer of width `h` over `t` tokens.
   void of_layer(std::int64_t t, std::int64_t h) {
-    weight_gradient(t, 3 * h, h);
+    weight_gradient(t, 3 * h, h, false);
+    weight_gradient(t, 3 * h, h, true);
     up(t, h);
     down_gradient(t, h);
     added_residual(t, h, h);
     added_residual(t, h, 4 * h);
     by_tf32(t, h);
+  }
+
+  /// The loss of `rows` tokens and its gradient: a row by a block, or by a cluster of blocks.
+  void loss(std::int64_t rows, std::int64_t vocab) {
+    const std::string name = fmt::format("cross-entropy {}x{}", rows, vocab);
+    const Matrix logits = bf(rows, vocab), others = bf(rows, vocab), targets = pool_.tokens(rows, vocab);
+    const Matrix losses = wide(1, rows), other_losses = wide(1, rows), scale = wide(1, 1);
+    copy_numbers(others, logits);
+    const execute::CudaLibraries libraries({.kernels = {.clustered_loss = true}});
+    const cuda::Launch clustered = libraries.launch();
+    cuda::Launch plain = clustered;
+    plain.clustered_loss = false;
+    beside(
+        name, "by blocks", [&] { cuda::cross_entropy(plain, vocab, logits, targets, losses, &scale); }, "by clusters",
+        [&] { cuda::cross_entropy(clustered, vocab, others, targets, other_losses, &scale); },
+        {{others, logits}, {other_losses, losses}});
+  }
+
+  /// A chain of short kernels, each of which reads what the last one wrote; `captured`: as a graph.
+  void chain(std::int64_t t, std::int64_t h, bool captured) {
+    const std::string name = fmt::format("12 additions of {}x{}{}", t, h, captured ? " in a graph" : "");
+    const Matrix a = bf(t, h), b = bf(t, h), c = bf(t, h), other_b = bf(t, h), other_c = bf(t, h);
+    copy_numbers(other_b, b);
+    const execute::CudaLibraries libraries({.kernels = {.early_start = true}});
+    cuda::check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0), "cudaStreamCreateWithPriority");
+    const auto additions = [&](bool early, const Matrix& first, const Matrix& second) -> Work {
+      const auto run = [&libraries, early, a, first, second](cudaStream_t stream) {
+        cuda::Launch launch = libraries.launch();
+        launch.early = launch.early && early, launch.stream = stream;
+        for (int i = 0; i < 12; i += 2) {
+          cuda::add(launch, a, first, second);
+          cuda::add(launch, a, second, first);
+        }
+      };
+      if (!captured) return [run] { run(nullptr); };
+      const cudaGraphExec_t graph = graph_of(run);
+      return [graph] { cuda::check(cudaGraphLaunch(graph, nullptr), "cudaGraphLaunch"); };
+    };
+    beside(name, "in order", additions(false, b, c), "early", additions(true, other_b, other_c),
+           {{other_b, b}, {other_c, c}});
+    for (cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
+    graphs_.clear();
+    cudaStreamDestroy(stream_);
+  }
+
+  /// Attention within documents of a quarter of the sequence, or in a window as long.
+  void masked_attention(const cuda::AttentionShape& shape, bool documents) {
+    const std::string name =
+        fmt::format("attention b{} t{} h{} d{} {} {}", shape.batch, shape.seq, shape.heads, shape.head_dim,
+                    documents ? "in documents of" : "in a window of", shape.seq / 4);
+    const std::int64_t rows = shape.batch * shape.seq, q = shape.heads * shape.head_dim;
+    std::vector<std::int32_t> starts;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      starts.push_back(static_cast<std::int32_t>(row % shape.seq / (shape.seq / 4) * (shape.seq / 4)));
+    }
+    std::byte* const on_device = pool_.allocate(starts.size() * 4);
+    cuda::check(cudaMemcpy(on_device, starts.data(), starts.size() * 4, cudaMemcpyDefault), "cudaMemcpy");
+    cuda::AttentionShape masked = shape;
+    if (!documents) masked.window = shape.seq / 4;
+    const auto tensors = [&] {
+      cuda::AttentionTensors made{bf(rows, q), bf(rows, q), bf(rows, q), bf(rows, q), wide(1, shape.heads * rows)};
+      if (documents) made.document_starts = reinterpret_cast<const std::int32_t*>(on_device);
+      return made;
+    };
+    const cuda::AttentionTensors plain = tensors(), on_cores = tensors();
+    const cuda::AttentionGradients gradients{bf(rows, q), bf(rows, q), bf(rows, q), bf(rows, q)},
+        others{gradients.dout, bf(rows, q), bf(rows, q), bf(rows, q)};
+    copy_numbers(on_cores.q, plain.q), copy_numbers(on_cores.k, plain.k), copy_numbers(on_cores.v, plain.v);
+    const cuda::Launch tiled = with_scratch(cuda::attention_backward_scratch_bytes(shape));
+    cuda::Launch mma = tiled;
+    mma.masked_mma = true;
+    const double forward = beside(
+        name + " forward", "in fp32", [&] { cuda::attention_forward(tiled, masked, plain); }, "on tensor cores",
+        [&] { cuda::attention_forward(mma, masked, on_cores); },
+        {{on_cores.out, plain.out}, {on_cores.log_sum_exp, plain.log_sum_exp}}, false);
+    const double backward = beside(
+        name + " backward", "in fp32", [&] { cuda::attention_backward(tiled, masked, plain, gradients); },
+        "on tensor cores", [&] { cuda::attention_backward(mma, masked, on_cores, others); },
+        {{others.dq, gradients.dq}, {others.dk, gradients.dk}, {others.dv, gradients.dv}}, false);
+    cuda::AttentionTensors whole = on_cores;
+    whole.document_starts = nullptr;
+    const double without = timer_([&] {
+      cuda::attention_forward(mma, shape, whole);
+      cuda::attention_backward(mma, shape, whole, others);
+    });
+    print(name + ", on tensor cores over the same without", (forward + backward) / without, "times");
+    pool_.clear();
   }
 
   void attention(const cuda::AttentionShape& shape) {
@@ -167,6 +264,27 @@ class Pairs {
     print(name, ms, "ms");
     return ms;
   }
+  /// Two ways to the same results: values after one run of each, then times. Returns the second's.
+  double beside(const std::string& name, const std::string& first, const Work& plain, const std::string& second,
+                const Work& other, const Results& results, bool clear = true) {
+    plain(), other();
+    cuda::check(cudaDeviceSynchronize(), "kernels");
+    expect_same(name, results);
+    const double slow = time(name + " " + first, plain), fast = time(name + " " + second, other);
+    print(fmt::format("{}, {} over {}", name, first, second), slow / fast, "times");
+    if (clear) pool_.clear();
+    return fast;
+  }
+  cudaGraphExec_t graph_of(const std::function<void(cudaStream_t)>& run) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    cuda::check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    run(stream_);
+    cuda::check(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+    cuda::check(cudaGraphInstantiateWithFlags(&executable, graph, 0), "cudaGraphInstantiate");
+    cudaGraphDestroy(graph);
+    return graphs_.emplace_back(executable);
+  }
   /// Work in kernels after a product against the same within it, if the library has such a product.
   void compare(const std::string& name, const cuda::Launch& launch, const Work& kernels,
                const std::optional<cuda::PreparedGemm>& within, const Results& results) {
@@ -177,21 +295,52 @@ class Pairs {
     expect_same(name, results);
   }
 
-  /// A layer's weight gradient with its bias gradient.
-  void weight_gradient(std::int64_t t, std::int64_t out, std::int64_t in) {
-    const std::string name = fmt::format("weight and bias gradient {}x{}x{}", out, in, t);
+  /// A layer's weight gradient with its bias gradient, as fuse-bias-gradient has them; `added` to those of earlier
+  /// micro-batches.
+  void weight_gradient(std::int64_t t, std::int64_t out, std::int64_t in, bool added) {
+    const std::string name = fmt::format("weight and bias gradient {}x{}x{}{}", out, in, t, added ? ", added" : "");
     const Matrix dy = bf(t, out), x = bf(t, in), dw = wide(out, in), db = wide(1, out), dw2 = wide(out, in),
                  db2 = wide(1, out);
-    const cuda::Launch launch = with_scratch(cuda::bias_gradient_scratch_bytes(t, out));
-    const cuda::GemmKey key = key_of(dy, x, dw, true, false);
-    const auto product = fastest(launch, key, dy, x, dw, {});
-    const auto fused = fastest(launch, key, dy, x, dw2, {.bias_gradient = &db2});
+    cuda::GemmKey key = key_of(dy, x, dw, true, false);
+    key.accumulate = added;
+    cuda::GemmKey with_bias = key;
+    with_bias.epilogue = Epilogue::bias_gradient;
+    const cuda::Launch launch = with_scratch(cuda::gemm_scratch_bytes(with_bias, cuda::GemmLayout::own));
+    const auto product = fastest(launch, key, dy, x, dw, {.addend = added ? &dw : nullptr});
+    const cuda::GemmWithEpilogue fused = fastest_with_bias(launch, with_bias, dy, x, dw2, db2);
+    copy_numbers(dw, dw2), copy_numbers(db, db2);
     const Work by_kernels = [&] {
       product->run(launch);
-      cuda::bias_gradient(launch, dy, db, false);
+      cuda::bias_gradient(launch, dy, db, added);
     };
-    compare(name, launch, by_kernels, fused, {{dw2, dw}, {db2, db}});
+    const Work within = [&] { fused.run(launch); };
+    by_kernels(), within();
+    expect_same(name, {{dw2, dw}, {db2, db}});
+    const double slow = time(name + " by kernels", by_kernels);
+    if (fused.fused()) {
+      print(name + ", by kernels over within", slow / time(name + " within the product", within), "times");
+    } else {
+      fmt::print("{} within the product: the library has no such product\n", name);
+    }
     pool_.clear();
+  }
+  cuda::GemmWithEpilogue fastest_with_bias(const cuda::Launch& launch, const cuda::GemmKey& key, const Matrix& a,
+                                           const Matrix& b, const Matrix& c, const Matrix& sums) {
+    const auto make = [&](const cuda::GemmAlgorithm* algorithm) {
+      return cuda::GemmWithEpilogue(library_, key, a, b, c, nullptr, &sums, algorithm);
+    };
+    cuda::GemmWithEpilogue best = make(nullptr);
+    double least = 0;
+    for (const cuda::GemmAlgorithm& algorithm : best.candidates(quick_ ? 2 : 8)) {
+      cuda::GemmWithEpilogue candidate = make(&algorithm);
+      try {
+        const double ms = timer_([&] { candidate.run(launch); });
+        if (least == 0 || ms < least) least = ms, best = std::move(candidate);
+      } catch (const RuntimeFault&) {
+        continue;
+      }
+    }
+    return best;
   }
 
   /// The MLP's first product with GELU.
@@ -308,6 +457,8 @@ class Pairs {
   GpuTimer timer_;
   cuda::CublasLt library_;
   cuda::CudnnHandle cudnn_;
+  cudaStream_t stream_ = nullptr;  // of captures
+  std::vector<cudaGraphExec_t> graphs_;
   std::vector<std::string> differences_;
 };
 
@@ -317,9 +468,15 @@ void print_pairs(bool quick) {
   Pairs pairs(quick);
   if (quick) {
     pairs.of_layer(64, 64);
+    pairs.loss(4, 4224);
+    for (const bool captured : {false, true}) pairs.chain(16, 64, captured);
+    for (const bool documents : {false, true}) pairs.masked_attention({1, 64, 1, 1, 64}, documents);
     pairs.attention({1, 64, 2, 2, 64});
   } else {
     for (const std::int64_t hidden : {768, 1280, 1600}) pairs.of_layer(8192, hidden);
+    pairs.loss(8192, 50304);
+    for (const bool captured : {false, true}) pairs.chain(8192, 768, captured);
+    for (const bool documents : {false, true}) pairs.masked_attention({2, 4096, 16, 16, 64}, documents);
     pairs.attention({8, 1024, 20, 20, 64});
     pairs.attention({2, 4096, 16, 16, 128});
   }

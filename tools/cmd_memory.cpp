@@ -21,6 +21,7 @@
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "train/config/expert_loads.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
@@ -40,12 +41,13 @@ struct GridRow {
   std::string refusal;
   plan::MemoryReport memory;
   std::int64_t attention = 0;             // estimated workspace on a GPU
+  std::int64_t segments = 0;              // of exchanged rows, between GPUs
   std::map<graph::Channel, double> sent;  // bytes a step
   std::string summation_note = {};        // see train::summation_note()
   std::string summation_axes = {};        // that have such grids above 1: "y and z"
   std::string rewrites_for_memory = {};   // see plan::rewrites_for_memory()
 
-  std::int64_t total() const { return memory.total() + attention; }
+  std::int64_t total() const { return memory.total() + attention + segments; }
   double sent_in_all() const {
     double sum = 0;
     for (const auto& [channel, bytes] : sent) sum += bytes;
@@ -85,6 +87,7 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
   row.rewrites_for_memory = plan::rewrites_for_memory(plan);
   row.memory = plan::memory_report(plan);
   row.attention = attention(plan);
+  if (train::sends_row_segments(config)) row.segments = execute::row_segments_bytes(plan);
   for (const ops::Communication& part : ops::communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;
 }
@@ -140,8 +143,10 @@ JsonArray to_json(const std::vector<GridRow>& rows) {
       json.add(entry.add("ranks", row.grid.ranks()).add("refused", row.refusal));
       continue;
     }
-    std::map<std::string, std::int64_t> memory = {
-        {"attention", row.attention}, {"scratch", row.memory.arena}, {"total", row.total()}};
+    std::map<std::string, std::int64_t> memory = {{"attention", row.attention},
+                                                  {"row_segments", row.segments},
+                                                  {"scratch", row.memory.arena},
+                                                  {"total", row.total()}};
     for (std::size_t role = 0; role < graph::kRoles; ++role) {
       memory[std::string(graph::to_string(static_cast<graph::Role>(role)))] = row.memory.bytes[role];
     }
@@ -180,7 +185,9 @@ TextTable table(const std::vector<GridRow>& rows) {
                               {.head = "gathered", .rank = 3},
                               {.head = "workspace", .rank = 4}}};
   const bool attends = std::ranges::any_of(rows, [](const GridRow& row) { return row.attention > 0; });
+  const bool exchanges = std::ranges::any_of(rows, [](const GridRow& row) { return row.segments > 0; });
   if (attends) table.columns.push_back({.head = "attention", .rank = 1});
+  if (exchanges) table.columns.push_back({.head = "segments", .rank = 1});
   table.columns.insert(table.columns.end(), {{.head = "total"}, {.head = "sent"}});
   const std::vector<graph::Channel> channels = told_channels(rows);
   for (const graph::Channel channel : channels) {
@@ -197,6 +204,7 @@ TextTable table(const std::vector<GridRow>& rows) {
              role(row, graph::Role::activation), role(row, graph::Role::gathered),
              role(row, graph::Role::workspace)};
     if (attends) cells.push_back(bytes(static_cast<double>(row.attention)));
+    if (exchanges) cells.push_back(bytes(static_cast<double>(row.segments)));
     cells.push_back(bytes(static_cast<double>(row.total())));
     cells.push_back(bytes(row.sent_in_all()));
     for (const graph::Channel channel : channels) {

@@ -50,7 +50,7 @@ double network_bytes(const plan::Plan& plan) {
 
 // The copy of parameters and optimizer state that is written while the next steps run.
 std::int64_t checkpoint_snapshot_bytes(const TrainingSetup& run) {
-  if (run.config().save_every == 0) return 0;
+  if (run.config().save_every == 0 || run.config().copy_beside) return 0;
   return run.program->state().bytes_of(graph::Role::parameter) +
          run.program->state().bytes_of(graph::Role::optimizer_state);
 }

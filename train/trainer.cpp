@@ -93,6 +93,7 @@ class TrainingLoop {
       load(step);
       const StartedStep now{step, setup_.program->state().get<float>(ops::names::kScalars)[0]};
       const bool ahead = start(now);
+      checkpoints_.step_started();
       if (under_way) finish(*under_way, false);
       under_way = now;
       // An evaluation or a checkpoint must follow the step before the next starts.

@@ -81,14 +81,26 @@ std::optional<double> TrainingCheckpoints::best_loss() const {
 
 void TrainingCheckpoints::save(const RunPosition& at, bool last) {
   setup_.world.barrier();  // every rank has finished the step that is saved
-  writer_.finish();        // it reads arrays that state_to_host() writes
-  setup_.program->state_to_host();
+  step_started();
+  writer_.finish();  // it reads arrays that state_to_host() writes
   CheckpointInfo saved = info(at.steps_done);
   if (setup_.config().keep_best) saved.val_loss = at.val_loss;
   saved.decay_seconds = comm::of_ranks(setup_.world, at.decay_seconds).front();
+  if (!last && setup_.config().copy_beside && setup_.program->start_state_to_host()) {
+    leaving_ = saved;
+    return;
+  }
+  setup_.program->state_to_host();
   last ? writer_.save_now(saved, setup_.parameters()) : writer_.save(saved, setup_.parameters());
   report();
   if (last) setup_.world.barrier();  // no rank ends before the checkpoint is complete
+}
+
+// No step writes the host's arrays of what is on a device.
+void TrainingCheckpoints::step_started() {
+  if (!leaving_) return;
+  setup_.program->finish_state_to_host();
+  writer_.save_in_place(*std::exchange(leaving_, std::nullopt), setup_.parameters());
 }
 
 void TrainingCheckpoints::report() {

@@ -35,6 +35,8 @@ class TrainingCheckpoints {
   /// The held-out loss of the best checkpoint up to the run's first step, as rank 0 sees it; nullopt if there is none.
   /// Collective over the world.
   std::optional<double> best_loss() const;
+  /// Call it when the step after a save() has been started: writes what save() has left to that step.
+  void step_started();
   /// Checks whether the checkpoint that is being written is complete.
   void report();
   /// The newest complete checkpoint; empty if there is none.
@@ -46,6 +48,7 @@ class TrainingCheckpoints {
   const TrainingSetup& setup_;
   const std::function<void(const std::string& text)> show_;
   CheckpointWriter writer_;
+  std::optional<CheckpointInfo> leaving_;  // the state of it is on its way to the host
   std::filesystem::path newest_;
 };
 

@@ -183,8 +183,9 @@ struct AllToAll {
 /// Rows of tokens go to the ranks of their experts. Each of `ranks` ranks has as many of the `experts`, in their order,
 /// and gives `rows` rows of `count` elements, in the order of their experts. How many rows go where is data: row r of
 /// `table` is rank r's, whose rows for expert e are [table[r, e], table[r, e + 1]). A rank gets the rows of its experts
-/// in the order of (expert, giving rank, row). `most` is the most that it can get, and rows that nobody gives stay as
-/// they are. `inverse` is the way back; each way is the other's adjoint. Work is counted for equal shares.
+/// in the order of (expert, giving rank, row). `most` is the most that it can get, each rank's share of it the most
+/// from one rank; rows that nobody gives mean nothing afterwards. `inverse` is the way back; each way is the other's
+/// adjoint. Work is counted for equal shares.
 struct ExchangeRows {
   Channel channel;
   std::int64_t ranks, count, rows, most, experts;

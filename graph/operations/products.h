@@ -14,9 +14,10 @@ namespace weft::graph {
 
 inline constexpr double kPackedElementBytes = 4;  // for fp32; the packed bf16 pairs take half
 
-/// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row). Epilogues (not with accumulate): gelu: writes gelu(C) as well;
-/// gelu_gradient: C is (op(A)·op(B) (+ bias))·gelu′(x); add: C is addend + op(A)·op(B) (+ bias). The packed B is the
-/// same B in the order that PackWeight writes; it doesn't change the bits of the result.
+/// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row). Epilogues: gelu: writes gelu(C) as well; gelu_gradient: C is
+/// (op(A)·op(B) (+ bias))·gelu′(x); add: C is addend + op(A)·op(B) (+ bias), all three not with accumulate;
+/// bias_gradient: db[m] (+)= the sum of the rows of A, which is stored [k,m]. The packed B is the same B in the order
+/// that PackWeight writes; it doesn't change the bits of the result.
 struct Gemm {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = false, accumulate = false, has_bias = false, packed_b = false;
@@ -45,19 +46,21 @@ struct Gemm {
         reads("x", {m, n}, same_as("C")).when(epilogue == Epilogue::gelu_gradient),
         reads("addend", {m, n}, same_as("C")).when(epilogue == Epilogue::add),
         reads("packed_B", any_size(), kFloat).when(packed_b),
+        writes("db", {m}, DType::f32).updated_when(accumulate).when(epilogue == Epilogue::bias_gradient),
     };
   }
   constexpr std::string_view contradiction() const {
+    if (epilogue == Epilogue::bias_gradient) return trans_a ? "" : "sums of the rows of an A that isn't transposed";
     return epilogue != Epilogue::none && accumulate ? "an epilogue of a product that is added to another" : "";
   }
   constexpr Work work(double element_bytes) const {
     const double e = element_bytes, c = as_double(m) * as_double(n);
     // The sums are still at hand for an epilogue, so one more matrix is written or read.
-    const bool fused = epilogue != Epilogue::none;
-    const double flops = epilogue == Epilogue::gelu            ? kGeluFlops
-                         : epilogue == Epilogue::gelu_gradient ? kGeluGradientFlops
-                                                               : 1;
-    const Work after = fused ? Work{flops * c, e * c} : Work{};
+    Work after{};
+    if (epilogue == Epilogue::gelu) after = {kGeluFlops * c, e * c};
+    if (epilogue == Epilogue::gelu_gradient) after = {kGeluGradientFlops * c, e * c};
+    if (epilogue == Epilogue::add) after = {c, e * c};
+    if (epilogue == Epilogue::bias_gradient) after = {as_double(m) * as_double(k), 0};
     return {2 * as_double(m) * as_double(n) * as_double(k) + after.flops,
             e * (as_double(m) * as_double(k) + (accumulate ? 2 : 1) * as_double(m) * as_double(n)) +
                 (packed_b ? kPackedElementBytes : e) * as_double(k) * as_double(n) + after.bytes};

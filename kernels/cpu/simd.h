@@ -158,6 +158,23 @@ inline void store(bf16* to, Floats value) {
   std::memcpy(static_cast<void*>(to), &halves, sizeof halves);
 }
 
+/// Stores whole vectors beside the caches, which then don't read the old values first. `to` is aligned to the vector.
+/// Before other threads read them, the storing thread calls finish_stores_beside_caches().
+inline void store_beside_caches(float* to, Floats value) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, lanes_cast<__m512>(value));
+#elif defined(__AVX2__)
+  _mm256_stream_ps(to, lanes_cast<__m256>(value));
+#else
+  store(to, value);
+#endif
+}
+inline void finish_stores_beside_caches() {
+#if defined(__AVX2__)
+  _mm_sfence();
+#endif
+}
+
 /// The first `count` < kLanes lanes; the others are zero.
 inline Floats load_partial(const float* from, std::int64_t count) {
   Floats value{};

@@ -55,6 +55,7 @@ struct ItemWork {
 template <int kUnroll, int kWidth, class Work>
 __global__ void __launch_bounds__(kElementwiseThreads)
     item_kernel(Work work, std::int64_t per_row, std::int64_t items) {
+  await_earlier_kernels();
   if (!work.begin()) return;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kElementwiseThreads * kUnroll) + threadIdx.x;
   Place places[kUnroll];
@@ -79,8 +80,8 @@ template <int kUnroll, int kWidth, class Work>
 void for_items(const Launch& launch, const char* name, std::int64_t rows, std::int64_t cols, const Work& work) {
   const std::int64_t per_row = cols / kWidth, items = rows * per_row;
   if (items == 0) return;
-  start(name, launch, item_kernel<kUnroll, kWidth, Work>, blocks_for(items, kUnroll * kElementwiseThreads),
-        kElementwiseThreads, 0, work, per_row, items);
+  start_early(name, launch, item_kernel<kUnroll, kWidth, Work>, blocks_for(items, kUnroll * kElementwiseThreads),
+              kElementwiseThreads, work, per_row, items);
 }
 
 /// A work on the rows before *end alone, a number that only the device knows.

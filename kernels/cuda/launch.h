@@ -17,7 +17,13 @@ namespace weft::cuda {
 using cpu::Matrix;
 
 /// Kernels can't throw: a kernel writes a Fault, which whoever waits for the step reads.
-enum class Fault : std::uint32_t { none = 0, token_outside_table, position_outside_table, target_outside_vocabulary };
+enum class Fault : std::uint32_t {
+  none = 0,
+  token_outside_table,
+  position_outside_table,
+  target_outside_vocabulary,
+  rows_outside_buffer
+};
 
 /// What a call of a kernel's function does: sets the attributes of its kernels and launches them, or one of the two.
 /// Attributes stay for the device that is current; to set them takes about as long as a launch.
@@ -33,6 +39,9 @@ struct Launch {
   std::int64_t scratch_bytes = 0;
   int shared_bytes = 48 << 10;
   LaunchPart part = LaunchPart::both;
+  bool early = false;           // kernels that start_early() launches may begin before the kernel before them has ended
+  bool clustered_loss = false;  // a cluster of blocks shares a row of cross_entropy(), if the device has clusters
+  bool masked_mma = false;      // attention with a window or within documents may use tensor cores
 };
 
 /// Throws RuntimeFault that names `what` unless `status` is success.

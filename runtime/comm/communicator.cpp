@@ -50,7 +50,9 @@ std::vector<RowRun> row_runs(const CollectiveCall& call, int ranks, int giver, i
   for (std::int64_t expert = first; expert < first + own; ++expert) {
     for (int rank = 0; rank < ranks; ++rank) {
       const std::int64_t rows = begin(rank, expert + 1) - begin(rank, expert);
-      if (rows < 0 || begin(rank, expert) < 0 || begin(rank, expert + 1) > table.rows || held + rows > table.most) {
+      const std::int64_t of_rank = begin(rank, first + own) - begin(rank, first);  // to all of the holder's experts
+      if (rows < 0 || begin(rank, expert) < 0 || begin(rank, expert + 1) > table.rows || of_rank > table.most / ranks ||
+          held + rows > table.most) {
         throw RuntimeFault(fmt::format("{}: rank {} of the group can't give {} rows to expert {}", describe(call), rank,
                                        rows, expert));
       }
@@ -80,8 +82,8 @@ void check_call(const CollectiveCall& call, int ranks) {
     wrong = "a way back of another collective";
   } else if ((call.kind == CollectiveKind::exchange_rows) != (call.table.offsets != nullptr)) {
     wrong = "a table of another collective, or none";
-  } else if (call.table.experts % ranks != 0) {
-    wrong = "experts that the ranks don't divide";
+  } else if (call.table.experts % ranks != 0 || call.table.most % ranks != 0) {
+    wrong = "experts, or places for rows, that the ranks don't divide";
   } else if (call.root < 0 || call.root >= ranks) {
     wrong = "root outside the group";
   } else if (call.count > 0 && (call.out == nullptr || (!call.in_place() && call.in == nullptr))) {

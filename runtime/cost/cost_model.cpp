@@ -147,9 +147,9 @@ class AnalyticCosts final : public CostModel {
     costs.link_ns.reserve(graph.tasks().size());
     for (const graph::Task& of_graph : graph.tasks()) {
       std::optional<graph::Task> loaded;
-      if (const double factor = rows_.of(of_graph.layer); factor != 1) {
+      if (const auto counted = rows_.counted(of_graph)) {
         loaded = of_graph;
-        loaded->operation = with_rows(std::move(loaded->operation), factor);
+        loaded->operation = *counted;
       }
       const graph::Task& task = loaded ? *loaded : of_graph;
       const graph::Work work = graph::work_of(graph, task);

@@ -89,7 +89,7 @@ double predicted_seconds(const Machine& machine, const AttentionPoint& point);
 
 /// The cost of a computation is the longer of its time for flops (runtime/cost/measured_rates.h) and its time for
 /// bytes, plus the overhead of a task. At a measured point the measured time counts in place of both. The cost of a
-/// collective is collective_time(). `rows`: of uneven loads of experts, by task's layer (with_rows()).
+/// collective is collective_time(). `rows`: of experts, as they are sent and loaded.
 std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid, RowFactors rows = {});
 
 /// Costs of the machine that Machine's defaults describe, for planning when no machine is given.

@@ -47,15 +47,26 @@ double most_loaded(std::span<const double> loads, std::int64_t ranks) {
   return most * static_cast<double>(ranks) / all;
 }
 
+std::optional<graph::Operation> RowFactors::counted(const graph::Task& task) const {
+  if (const auto* exchange = std::get_if<graph::ExchangeRows>(&task.operation); exchange != nullptr && segments) {
+    graph::ExchangeRows whole = *exchange;
+    whole.rows = whole.most;
+    return whole;
+  }
+  const double factor = of(task.layer);
+  return factor == 1 ? std::nullopt : std::optional(with_rows(task.operation, factor));
+}
+
 std::string RowFactors::text() const {
   double least = usual, most = usual;
   if (!layers.empty()) {
     const auto [low, high] = std::ranges::minmax_element(layers);
     least = *low, most = *high;
   }
-  if (least == 1 && most == 1) return "";
+  const std::string sent = segments ? ", rows sent in whole segments" : "";
+  if (least == 1 && most == 1) return sent;
   const std::string range = least == most ? "" : fmt::format("{:.3g} to ", least);
-  return fmt::format(", experts' rows × {}{:.3g}", range, most);
+  return fmt::format(", experts' rows × {}{:.3g}", range, most) + sent;
 }
 
 graph::Operation with_rows(graph::Operation operation, double factor) {

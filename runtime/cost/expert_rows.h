@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/operation.h"
 
 namespace weft::cost {
@@ -21,16 +23,20 @@ std::vector<double> zipf_shares(std::int64_t experts, std::int64_t choices, doub
 /// the mean; from 1 to `ranks`. `loads`: of each expert, in any unit; not all are 0.
 double most_loaded(std::span<const double> loads, std::int64_t ranks);
 
-/// By how much the rows that experts' ranks exchange and multiply are multiplied.
+/// By how much the rows that experts' ranks exchange and multiply are multiplied. With `segments` exchanges send as
+/// many as a rank has place for, as NCCL's transport does.
 struct RowFactors {
   double usual = 1;                 // of tasks without a factor of their layer
   std::vector<double> layers = {};  // by layer
+  bool segments = false;
 
   double of(std::int32_t layer) const {
     const auto at = static_cast<std::size_t>(layer);
     return layer >= 0 && at < layers.size() ? layers[at] : usual;
   }
-  /// ", experts' rows × 1.44"; "" where each factor is 1.
+  /// The operation that costs count in place of a task's; none: its own.
+  std::optional<graph::Operation> counted(const graph::Task& task) const;
+  /// ", experts' rows × 1.44, rows sent in whole segments"; "" where nothing changes.
   std::string text() const;
 };
 

@@ -82,6 +82,12 @@ class Executor {
   /// these calls are for parameters. They do nothing if host and device share memory.
   virtual void state_to_device() {}
   virtual void state_to_host() {}
+  /// The same for what steps change of parameters and optimizer state, between two steps that were finished: it goes on
+  /// beside the next run, whose tasks wait before they change what hasn't left. After finish_state_to_host() the host
+  /// has all of it as it was at the start. False, and nothing is begun: no step has run, or host and device share
+  /// memory.
+  virtual bool start_state_to_host() { return false; }
+  virtual void finish_state_to_host() {}
 
   virtual ExecutorPlace runs_on() const { return {}; }
   /// Bytes on the device of all ranks that share it; 0 where that is the host's memory.

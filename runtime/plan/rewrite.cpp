@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBucket = "bucket", kSplit = "split-collective", kHalves = "ar-to-rs-ag",
                            kReshard = "reshard", kRecompute = "recompute", kPack = "pack-weights", kFuse = "fuse-gelu",
-                           kFuseResidual = "fuse-residual";
+                           kFuseResidual = "fuse-residual", kFuseBias = "fuse-bias-gradient";
 constexpr std::int64_t kMostBucketBytes = std::int64_t{1} << 40;
 constexpr std::int32_t kMostLayers = 100'000;
 constexpr std::int64_t kMostUses = 1'000'000;
@@ -103,14 +103,15 @@ Rewrite parse_rewrite(std::string_view entry) {
   if (name == kReshard) return ReshardAfterForward{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
   if (name == kRecompute) return RecomputeLayers{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
   if (name == kPack) return value ? parse_packing(entry, *value) : PackWeights{};
-  if (name == kHalves || name == kFuse || name == kFuseResidual) {
+  for (const Rewrite& plain :
+       {Rewrite(ReduceScatterAllGather{}), Rewrite(FuseGelu{}), Rewrite(FuseResidual{}), Rewrite(FuseBiasGradient{})}) {
+    if (name != to_string(plain)) continue;
     if (value) refuse(entry, "no value", fmt::format("write {}", name));
-    if (name == kHalves) return ReduceScatterAllGather{};
-    return name == kFuse ? Rewrite(FuseGelu{}) : Rewrite(FuseResidual{});
+    return plain;
   }
-  const std::vector<std::string> names = {std::string(kBucket),  std::string(kSplit),       std::string(kHalves),
-                                          std::string(kReshard), std::string(kRecompute),   std::string(kPack),
-                                          std::string(kFuse),    std::string(kFuseResidual)};
+  const std::vector<std::string> names = {std::string(kBucket),  std::string(kSplit),        std::string(kHalves),
+                                          std::string(kReshard), std::string(kRecompute),    std::string(kPack),
+                                          std::string(kFuse),    std::string(kFuseResidual), std::string(kFuseBias)};
   const std::string nearest = nearest_name(name, names);
   throw UserError(fmt::format("unknown rewrite \"{}\"", name),
                   fmt::format("one of {}, separated by semicolons", join(names)),
@@ -128,7 +129,8 @@ bool fuses_gelu(std::span<const Rewrite> rewrites) {
 }
 
 bool is_fusion(const Rewrite& rewrite) {
-  return std::holds_alternative<FuseGelu>(rewrite) || std::holds_alternative<FuseResidual>(rewrite);
+  return std::holds_alternative<FuseGelu>(rewrite) || std::holds_alternative<FuseResidual>(rewrite) ||
+         std::holds_alternative<FuseBiasGradient>(rewrite);
 }
 
 std::string to_string(const Rewrite& rewrite) {
@@ -142,7 +144,8 @@ std::string to_string(const Rewrite& rewrite) {
                    return fmt::format("{}={}{}", kPack, r.uses, r.bf16 ? fmt::format(",{}", to_string(*r.bf16)) : "");
                  },
                  [](const FuseGelu&) { return std::string(kFuse); },
-                 [](const FuseResidual&) { return std::string(kFuseResidual); }},
+                 [](const FuseResidual&) { return std::string(kFuseResidual); },
+                 [](const FuseBiasGradient&) { return std::string(kFuseBias); }},
       rewrite);
 }
 

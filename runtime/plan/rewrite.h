@@ -69,8 +69,14 @@ struct FuseResidual {
   friend bool operator==(const FuseResidual&, const FuseResidual&) = default;
 };
 
+/// Lets a weight's gradient sum the bias's gradient too (Epilogue::bias_gradient). Results on CPUs keep their bits; a
+/// GPU's library adds in another order.
+struct FuseBiasGradient {
+  friend bool operator==(const FuseBiasGradient&, const FuseBiasGradient&) = default;
+};
+
 using Rewrite = std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAllGather, ReshardAfterForward,
-                             RecomputeLayers, PackWeights, FuseGelu, FuseResidual>;
+                             RecomputeLayers, PackWeights, FuseGelu, FuseResidual, FuseBiasGradient>;
 
 /// The packed form of a weight, which PackWeight writes and products read.
 struct PackedWeight {
@@ -92,11 +98,11 @@ class WeightLayouts {
 
 bool packs_weights(std::span<const Rewrite> rewrites);
 bool fuses_gelu(std::span<const Rewrite> rewrites);
-/// Whether it makes tasks part of products: FuseGelu, FuseResidual.
+/// Whether it makes tasks part of products.
 bool is_fusion(const Rewrite& rewrite);
 
 /// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7", "pack-weights=2" or,
-/// with the unit for bf16, "pack-weights=2,fp32", "fuse-gelu", "fuse-residual".
+/// with the unit for bf16, "pack-weights=2,fp32", "fuse-gelu", "fuse-residual", "fuse-bias-gradient".
 std::string to_string(const Rewrite& rewrite);
 /// A list, separated by ";".
 std::string to_string(std::span<const Rewrite> rewrites);

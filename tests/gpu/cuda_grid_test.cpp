@@ -130,6 +130,22 @@ TEST_F(CudaGrid, ResidualsInProducts) {
   }
 }
 
+// Weight gradients sum the biases', in another order than kernels after them.
+TEST_F(CudaGrid, BiasGradientsInProducts) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    testing::GridRun run = testing::small_run(ops::Family::gpt2, dtype, {});
+    const testing::GridOutcome plain = testing::run_grid(testing::on_gpu(run));
+    run.rewrites = "fuse-bias-gradient";
+    const testing::GridOutcome fused = testing::run_grid(testing::on_gpu(run));
+    testing::expect_near(fused, plain, 1e-5);
+    EXPECT_NE(fused.arrays, plain.arrays);
+    testing::expect_equal(testing::run_grid(testing::on_gpu(run, true)), fused);
+    run.policy = "lhs";
+    run.rewrites = "fuse-bias-gradient;recompute";
+    testing::expect_equal(testing::run_grid(testing::on_gpu(run)), fused);
+  }
+}
+
 TEST_F(CudaGrid, AGraphReplaysTheSameBits) {
   for (const graph::Grid& grid : {graph::Grid{1, 1, 1, 1}, graph::Grid{1, 2, 1, 2}}) {
     SCOPED_TRACE(graph::to_string(grid));

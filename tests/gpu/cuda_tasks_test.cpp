@@ -89,6 +89,20 @@ TEST_F(CudaTasks, GemmWithAddend) {
   }
 }
 
+// With the library's BGRADB, which writes sums alone, and of products that have none.
+TEST_F(CudaTasks, GemmWithBiasGradient) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{64, 96, 128}, {33, 65, 17}, {512, 1, 64}, {8, 8, 1}}) {
+      for (const bool accumulate : {false, true}) {
+        const graph::Gemm op{
+            .m = m, .n = n, .k = k, .trans_a = true, .accumulate = accumulate, .epilogue = Epilogue::bias_gradient};
+        check(op, dtype, kOfSums, {{"C", of_dtype(DType::f32)}});
+        if (dtype == DType::bf16 && !accumulate) check(op, dtype, kOfSums);  // the library can't write fp32 beside bf16
+      }
+    }
+  }
+}
+
 TEST_F(CudaTasks, BiasGradient) {
   for (const DType dtype : kFloats) {
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{1000, 768}, {7, 3}, {513, 2304}, {4096, 50}}) {
@@ -232,6 +246,12 @@ struct AttentionCase {
   std::vector<std::int64_t> documents = {};  // their lengths; empty: one a sequence
   float scale = 0.0F;
 
+  // Both forms of masks, where both can run.
+  std::vector<execute::GpuKernels> forms(DType dtype) const {
+    const bool masked = window > 0 || !documents.empty();
+    if (dtype != DType::bf16 || !masked || (head_dim != 64 && head_dim != 128)) return {{}};
+    return {{}, {.masked_mma = true}};
+  }
   std::vector<std::int32_t> starts() const { return cpu::testing::starts_of_documents(batch, seq, documents); }
 };
 
@@ -249,6 +269,10 @@ const std::vector<AttentionCase> kAttentionCases = {
     {1, 200, 1, 1, 130, 100},
     {2, 150, 2, 1, 64, 0, {100, 3, 1, 90}},
     {1, 140, 1, 1, 16, 30, {64, 20}},
+    {1, 330, 2, 1, 64, 40, {200, 90}},
+    {2, 90, 1, 1, 64, 1},
+    {1, 330, 1, 1, 128, 150},
+    {2, 150, 2, 2, 128, 0, {100, 3, 1, 90}},
     {1, 100, 2, 1, 64, 0, {}, 0.3F},
     {1, 90, 2, 2, 22, 0, {}, 0.02F}};
 
@@ -256,11 +280,14 @@ TEST_F(CudaTasks, Attention) {
   for (const DType dtype : kFloats) {
     for (const AttentionCase& s : kAttentionCases) {
       const auto starts = s.starts();
-      check(
-          graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, !starts.empty(), s.scale},
-          dtype, {1e-3, dtype == DType::bf16 ? 2e-2 : 1e-4},
-          {{"q", padded(16)},
-           {"document_starts", {.fill = testing::Fill::integers, .integers = {starts.begin(), starts.end()}}}});
+      for (const execute::GpuKernels& form : s.forms(dtype)) {
+        check(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, !starts.empty(),
+                                      s.scale},
+              dtype, {1e-3, dtype == DType::bf16 ? 2e-2 : 1e-4},
+              {{"q", padded(16)},
+               {"document_starts", {.fill = testing::Fill::integers, .integers = {starts.begin(), starts.end()}}}},
+              form);
+      }
     }
   }
 }
@@ -298,23 +325,27 @@ TEST_F(CudaTasks, AttentionBackward) {
       const graph::AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents, s.scale};
       all.insert(all.end(), {&dout, &dq, &dk, &dv});
       testing::GpuMemory memory;
-      execute::CudaLibraries libraries;
       std::vector<Matrix> on_device;
       for (Tensor* tensor : all) on_device.push_back(memory.upload(*tensor));
       on_cpu(op, views());
-      testing::prepare_on_gpu(op, on_device, memory, libraries)->run(nullptr, nullptr);
-      for (std::size_t i = all.size() - 3; i < all.size(); ++i) {
-        double difference = 0, norm = 0;
-        const auto a = memory.download(on_device[i]).values(), b = all[i]->values();
-        for (std::size_t e = 0; e < a.size(); ++e) {
-          difference += (a[e] - b[e]) * (a[e] - b[e]);
-          norm += b[e] * b[e];
+      for (const execute::GpuKernels& form : s.forms(dtype)) {
+        execute::CudaLibraries libraries({.kernels = form});
+        testing::prepare_on_gpu(op, on_device, memory, libraries)->run(nullptr, nullptr);
+        for (std::size_t i = all.size() - 3; i < all.size(); ++i) {
+          double difference = 0, norm = 0;
+          const auto a = memory.download(on_device[i]).values(), b = all[i]->values();
+          for (std::size_t e = 0; e < a.size(); ++e) {
+            difference += (a[e] - b[e]) * (a[e] - b[e]);
+            norm += b[e] * b[e];
+          }
+          const std::size_t which = i + 3 - all.size();
+          // In a window of one token dq and dk are zero but for the rounding of `out`, of which each device has its
+          // own.
+          if (s.window == 1 && which < 2) norm = static_cast<double>(a.size());
+          EXPECT_LT(std::sqrt(difference / norm), dtype == DType::bf16 ? 1.5e-2 : 1e-5)
+              << "d"
+              << "qkv"[which] << (form.masked_mma ? " on tensor cores" : "");
         }
-        const std::size_t which = i + 3 - all.size();
-        // In a window of one token dq and dk are zero but for the rounding of `out`, of which each device has its own.
-        if (s.window == 1 && which < 2) norm = static_cast<double>(a.size());
-        EXPECT_LT(std::sqrt(difference / norm), dtype == DType::bf16 ? 1.5e-2 : 1e-5) << "d"
-                                                                                      << "qkv"[which];
       }
     }
   }

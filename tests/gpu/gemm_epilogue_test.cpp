@@ -65,6 +65,14 @@ TEST_F(GemmEpilogues, OfATransformersBlockAreTheLibrarys) {
   key.strides = {768, 3072, 3072};
   key.epilogue = Epilogue::gelu_gradient;
   EXPECT_TRUE(cuda::GemmWithEpilogue(library_, key, x, down, y, nullptr, &z, nullptr).fused());
+  const Matrix dw = matrix(3072, 768, DType::f32), db = matrix(1, 3072, DType::f32);
+  key = {.m = 3072, .n = 768, .k = 512, .trans_a = true, .inputs = DType::bf16, .strides = {3072, 768, 768}};
+  key.epilogue = Epilogue::bias_gradient;
+  for (const bool accumulate : {false, true}) {
+    key.accumulate = accumulate;
+    const bool fused = cuda::GemmWithEpilogue(library_, key, y, x, dw, nullptr, &db, nullptr).fused();
+    EXPECT_TRUE(fused || !testing::kEmulated) << "a library need not have it";
+  }
 }
 
 TEST_F(GemmEpilogues, OfOddRowsRunBehindTheProduct) {
@@ -77,7 +85,7 @@ TEST_F(GemmEpilogues, OfOddRowsRunBehindTheProduct) {
   EXPECT_THROW(cuda::GemmWithEpilogue(library_, key, a, b, c, nullptr, nullptr, nullptr), std::logic_error);
 }
 
-// Side matrices that no plan uses yet hold what kernels after the product would compute. A library need not have them.
+// Side matrices hold what kernels after the product would compute. A library need not have them.
 TEST_F(GemmEpilogues, AWeightGradientSumsItsRows) {
   const Matrix a = matrix(kK, kM), b = matrix(kK, kN), c = matrix(kM, kN, DType::f32), c2 = matrix(kM, kN, DType::f32);
   const Matrix sums = matrix(1, kM, DType::f32), sums2 = matrix(1, kM, DType::f32);

@@ -70,14 +70,17 @@ inline GridRun on_gpu_staged(const GridRun& run) {
 
 /// A run whose ranks have a GPU each, or processes of their own that share the first one, with NCCL's collectives.
 inline GridRun on_gpus(const GridRun& run, const execute::DeviceExecutorOptions& options,
-                       std::optional<int> ordinal = std::nullopt) {
-  return in_own_teams(run, options, ordinal, [](comm::World& world, const graph::Grid& grid, execute::Device& device) {
-    return execute::make_nccl_transport(world, grid, device);
-  });
+                       std::optional<int> ordinal = std::nullopt, const execute::NcclSettings& settings = {}) {
+  return in_own_teams(run, options, ordinal,
+                      [settings](comm::World& world, const graph::Grid& grid, execute::Device& device) {
+                        return execute::make_nccl_transport(world, grid, device, {}, settings);
+                      });
 }
-inline GridRun on_gpus(const GridRun& run, bool graphs = false, bool share_a_gpu = false) {
-  return on_gpus(run, {.kept_steps = 1, .trace_every = 4, .graphs = graphs},
-                 share_a_gpu ? std::optional(0) : std::nullopt);
+inline GridRun on_gpus(const GridRun& run, bool graphs = false, bool share_a_gpu = false,
+                       const execute::NcclSettings& settings = {}) {
+  const execute::DeviceExecutorOptions options{
+      .kept_steps = 1, .trace_every = 4, .graphs = graphs, .group_gathers = settings.grouped_gathers};
+  return on_gpus(run, options, share_a_gpu ? std::optional(0) : std::nullopt, settings);
 }
 
 /// Expects that both runs ended well, with losses that differ by at most `tolerance` times the expected losses.

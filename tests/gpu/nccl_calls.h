@@ -32,7 +32,6 @@ class NcclCalls {
       ends_.push_back({stream, device.add_event(false)});
       add_calls(channel, world.size());
     }
-    transport_.prepare(device, {});
     origin_ = device.add_stream("origin", execute::StreamPriority::normal);
     begin_ = device.add_event(false);
     end_ = device.add_event(false);
@@ -40,6 +39,9 @@ class NcclCalls {
     host_ = device.allocate_pinned(bytes);
     from_ = device.allocate(bytes);
     to_ = device.allocate(bytes);
+    std::vector<execute::ChannelCalls> prepared;
+    for (std::size_t c = 0; c < calls_.size(); ++c) prepared.push_back({calls_[c].channel, {call_of(c)}});
+    transport_.prepare(device, prepared);
   }
 
   execute::NcclTransport& transport() { return transport_; }
@@ -66,6 +68,7 @@ class NcclCalls {
   void write(int round) {
     for (std::size_t c = 0; c < calls_.size(); ++c) {
       for (std::int64_t i = 0; i < slot_count(); ++i) set(c, i, value(rank_, i, round));
+      if (calls_[c].kind == comm::CollectiveKind::exchange_rows) write_table(c, round);
     }
     device_.copy(origin_, from_, host_, std::ssize(calls_) * kSlot);
     device_.copy(origin_, to_, host_, std::ssize(calls_) * kSlot);
@@ -90,9 +93,10 @@ class NcclCalls {
       SCOPED_TRACE(std::string(to_string(call.channel)) + ", " + std::string(comm::to_string(call.kind)) + " of " +
                    std::string(to_string(call.dtype)) + " on rank " + std::to_string(rank_));
       const std::int64_t ranks = std::ssize(call.group);
-      const std::int64_t count = call.kind == comm::CollectiveKind::all_gather   ? kCount * ranks
-                                 : call.kind == comm::CollectiveKind::all_to_all ? kCount * ranks * call.parts
-                                                                                 : kCount;
+      const std::int64_t count = call.kind == comm::CollectiveKind::all_gather      ? kCount * ranks
+                                 : call.kind == comm::CollectiveKind::all_to_all    ? kCount * ranks * call.parts
+                                 : call.kind == comm::CollectiveKind::exchange_rows ? std::ssize(rows_of(call, round))
+                                                                                    : kCount;
       for (std::int64_t i = 0; i < count; ++i)
         EXPECT_EQ(get(c, i), static_cast<float>(result(call, i, round))) << "element " << i;
     }
@@ -100,7 +104,9 @@ class NcclCalls {
 
  private:
   static constexpr std::int64_t kCount = 5, kMostRanks = 4, kParts = 2;
-  static constexpr std::int64_t kSlot = 1024;  // bytes of a call's buffer
+  static constexpr std::int64_t kRows = 3, kExperts = 2;  // of a rank
+  static constexpr std::int64_t kSlot = 1024;             // bytes of a call's buffer
+  static constexpr std::int64_t kTable = 768;             // where it has the table of an exchange of rows
   static constexpr std::array kTypes = {DType::i32, DType::i64, DType::f32, DType::bf16};
 
   struct Call {
@@ -112,14 +118,16 @@ class NcclCalls {
     std::vector<int> group;  // by place
     std::int64_t own;        // this rank's place
     std::int64_t parts = 1;  // of an all_to_all
-    bool inverse = false;
+    bool inverse = false;    // of one, or of an exchange of rows
+
+    std::int64_t ranks() const { return std::ssize(group); }
   };
   struct End {
     execute::DeviceStream stream;
     execute::DeviceEvent event;
   };
 
-  static constexpr std::int64_t slot_count() { return kCount * kMostRanks * kParts; }
+  static constexpr std::int64_t slot_count() { return kCount * kMostRanks * std::max(kParts, kRows); }
   // Sums over four ranks stay below 256, so that every type holds them exactly.
   static int value(int rank, std::int64_t i, int round) { return 9 * rank + static_cast<int>(i) + 7 * (round % 3); }
 
@@ -137,18 +145,62 @@ class NcclCalls {
     return group;
   }
 
+  comm::CollectiveCall call_of(std::size_t c) const {
+    const Call& call = calls_[c];
+    const auto at = static_cast<std::int64_t>(c) * kSlot;
+    const bool in_place = call.kind == comm::CollectiveKind::all_reduce || call.kind == comm::CollectiveKind::broadcast;
+    comm::CollectiveCall made = {call.kind, call.dtype, kCount,     call.root,   in_place ? nullptr : from_ + at,
+                                 to_ + at,  nullptr,    call.parts, call.inverse};
+    if (call.kind == comm::CollectiveKind::exchange_rows) {
+      made.table = {reinterpret_cast<const std::int32_t*>(from_ + at + kTable), call.ranks() * kExperts, kRows,
+                    call.ranks() * kRows};
+    }
+    return made;
+  }
+
+  // The expert of a rank's row, in ascending order. In every third round all rows go to one.
+  static std::int64_t expert_of(const Call& call, std::int64_t rank, std::int64_t row, int round) {
+    const std::int64_t experts = call.ranks() * kExperts;
+    return round % 3 == 2 ? experts - 1 : std::min(experts - 1, (rank + round) % 2 + row * kExperts);
+  }
+
+  void write_table(std::size_t c, int round) {
+    auto* to = reinterpret_cast<std::int32_t*>(host_ + static_cast<std::int64_t>(c) * kSlot + kTable);
+    for (std::int64_t rank = 0; rank < calls_[c].ranks(); ++rank) {
+      for (std::int64_t expert = 0; expert <= calls_[c].ranks() * kExperts; ++expert, ++to) {
+        *to = 0;
+        for (std::int64_t row = 0; row < kRows; ++row) *to += expert_of(calls_[c], rank, row, round) < expert ? 1 : 0;
+      }
+    }
+  }
+
+  // The elements that an exchange of rows brings, in the order of (expert, giving rank, row), or back in that of rows.
+  static std::vector<int> rows_of(const Call& call, int round) {
+    std::vector<int> there, back(static_cast<std::size_t>(kRows * kCount));
+    for (std::int64_t holder = 0; holder < call.ranks(); ++holder) {
+      std::int64_t held = 0;
+      for (std::int64_t expert = holder * kExperts; expert < (holder + 1) * kExperts; ++expert) {
+        for (std::int64_t k = 0; k < call.ranks() * kRows; ++k) {
+          const std::int64_t giver = k / kRows, row = k % kRows;
+          if (expert_of(call, giver, row, round) != expert) continue;
+          for (std::int64_t i = 0; i < kCount; ++i, ++held) {
+            const int from_holder = value(call.group[static_cast<std::size_t>(holder)], held, round);
+            if (giver == call.own) back[static_cast<std::size_t>(row * kCount + i)] = from_holder;
+            if (holder != call.own) continue;
+            there.push_back(value(call.group[static_cast<std::size_t>(giver)], row * kCount + i, round));
+          }
+        }
+      }
+    }
+    return call.inverse ? back : there;
+  }
+
   void enqueue_where(const std::function<bool(std::size_t)>& wanted) {
     device_.record(begin_, origin_);
     for (const auto& [stream, event] : ends_) device_.wait(stream, begin_);
     for (std::size_t c = 0; c < calls_.size(); ++c) {
       if (!wanted(c)) continue;
-      const Call& call = calls_[c];
-      const auto at = static_cast<std::int64_t>(c) * kSlot;
-      const bool in_place =
-          call.kind == comm::CollectiveKind::all_reduce || call.kind == comm::CollectiveKind::broadcast;
-      transport_.enqueue(device_, call.channel, ends_[call.stream].stream,
-                         {call.kind, call.dtype, kCount, call.root, in_place ? nullptr : from_ + at, to_ + at, nullptr,
-                          call.parts, call.inverse});
+      transport_.enqueue(device_, calls_[c].channel, ends_[calls_[c].stream].stream, call_of(c));
     }
     for (const auto& [stream, event] : ends_) {
       device_.record(event, stream);
@@ -173,6 +225,9 @@ class NcclCalls {
       for (const bool inverse : {false, true}) {
         calls_.push_back(
             {channel, ends_.size() - 1, comm::CollectiveKind::all_to_all, dtype, 0, group, own, kParts, inverse});
+        if (group.size() == 1) continue;  // no rows leave a rank
+        calls_.push_back(
+            {channel, ends_.size() - 1, comm::CollectiveKind::exchange_rows, dtype, 0, group, own, 1, inverse});
       }
     }
   }
@@ -200,7 +255,7 @@ class NcclCalls {
         return value(call.group[static_cast<std::size_t>(peer)], given * kCount + i % kCount, round);
       }
       case comm::CollectiveKind::exchange_rows:
-        break;  // not on GPUs
+        return rows_of(call, round)[static_cast<std::size_t>(i)];
     }
     return -1;
   }

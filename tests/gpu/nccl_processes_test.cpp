@@ -157,20 +157,35 @@ std::vector<RankEnd> train(const testing::GridRun& run) {
 }
 
 // Sums go around rings, so they equal the sums of one rank up to rounding.
-void expect_losses_of_one_rank(const graph::Grid& grid, bool replayed) {
-  static const std::vector<RankEnd> alone = train(testing::on_gpu(training_run({})));
+void expect_losses(const std::vector<RankEnd>& together, const std::vector<RankEnd>& alone) {
   expect_all_returned(alone);
-  const std::vector<RankEnd> together = train(testing::on_gpus(training_run(grid), replayed, !testing::kEmulated));
   expect_all_returned(together);
   const std::vector<double>&actual = together.front().values, &expected = alone.front().values;
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i)
     EXPECT_NEAR(actual[i], expected[i], 1e-5 * expected[i]) << "step " << i;
 }
+void expect_losses_of_one_rank(const graph::Grid& grid, bool replayed, const execute::NcclSettings& settings = {}) {
+  static const std::vector<RankEnd> alone = train(testing::on_gpu(training_run({})));
+  expect_losses(train(testing::on_gpus(training_run(grid), replayed, !testing::kEmulated, settings)), alone);
+}
 
 // The ranks share the sequences by two.
 TEST_P(NcclProcesses, ReplayedContexts) {
   expect_losses_of_one_rank({.z = GetParam(), .context = 2}, true);
+}
+
+// The ranks have experts of their own, to which each step sends other rows. No logits are so near that another order of
+// additions would choose otherwise.
+TEST_P(NcclProcesses, ReplayedExperts) {
+  const auto run_on = [](const graph::Grid& grid) {
+    testing::GridRun run = testing::small_run(ops::Family::mixtral, DType::f32, grid);
+    run.steps = 3;
+    return run;
+  };
+  const std::vector<RankEnd> alone = train(testing::on_gpu(run_on({})));
+  const graph::Grid grid{.z = GetParam(), .expert = GetParam()};
+  expect_losses(train(testing::on_gpus(run_on(grid), true, !testing::kEmulated)), alone);
 }
 
 graph::Grid stages(int ranks) {
@@ -179,6 +194,28 @@ graph::Grid stages(int ranks) {
 
 TEST_P(NcclProcesses, TrainingSteps) {
   expect_losses_of_one_rank(flat_grid(GetParam()), false);
+}
+
+// Beside the above: NCCL's other ways.
+TEST_P(NcclProcesses, TrainingStepsWithGroupedGathers) {
+  expect_losses_of_one_rank(flat_grid(GetParam()), false, {.grouped_gathers = true});
+}
+
+TEST_P(NcclProcesses, TrainingStepsWithSupervisedCalls) {
+  expect_losses_of_one_rank(flat_grid(GetParam()), false, {.supervised = true});
+}
+
+TEST_P(NcclProcesses, TrainingStepsWithRegisteredBuffers) {
+  expect_losses_of_one_rank(flat_grid(GetParam()), false, {.registered = true});
+}
+
+TEST_P(NcclProcesses, TrainingStepsOnOneChannel) {
+  expect_losses_of_one_rank(flat_grid(GetParam()), false, {.channels = 1});
+}
+
+TEST_P(NcclProcesses, TrainingStepsByLL) {
+  expect_losses_of_one_rank(flat_grid(GetParam()), false, {.protocol = execute::NcclSettings::Protocol::ll});
+  if (testing::kEmulated) ::setenv("NCCL_PROTO", "Simple", 1);  // other tests' ranks are in this process
 }
 
 TEST_P(NcclProcesses, ReplayedTrainingSteps) {

@@ -100,7 +100,8 @@ inline std::unique_ptr<execute::CudaTask> prepare_on_gpu(const graph::Operation&
 
 /// `tolerance` is for fp32 results; bf16 results may also differ by two units in the last place.
 inline void check_case(const std::string& name, const graph::Operation& operation,
-                       const std::vector<Argument>& arguments, const cpu::testing::Tolerance& tolerance) {
+                       const std::vector<Argument>& arguments, const cpu::testing::Tolerance& tolerance,
+                       const execute::GpuKernels& kernels = {}) {
   SCOPED_TRACE(name);
   std::mt19937 random(std::random_device{}());
   const auto seed = random();
@@ -118,7 +119,7 @@ inline void check_case(const std::string& name, const graph::Operation& operatio
   reference.run(workers);
 
   GpuMemory memory;
-  execute::CudaLibraries libraries;
+  execute::CudaLibraries libraries({.kernels = kernels});
   std::vector<cpu::Matrix> on_device;
   for (cpu::testing::Tensor& tensor : host) on_device.push_back(memory.upload(tensor));
   const auto task = prepare_on_gpu(operation, on_device, memory, libraries);
@@ -169,7 +170,7 @@ struct NamedSpecial {
 /// An operation whose arguments are as its schema has them, floats of `dtype`.
 template <class Op>
 void check(const Op& operation, DType dtype, const cpu::testing::Tolerance& tolerance,
-           std::initializer_list<NamedSpecial<Op>> specials = {}) {
+           std::initializer_list<NamedSpecial<Op>> specials = {}, const execute::GpuKernels& kernels = {}) {
   std::array<Special, graph::argument_count<Op>> special;
   for (const NamedSpecial<Op>& named : specials) special[named.argument.index()] = named.special;
   std::string text = std::string(Op::kind) + " " + std::string(to_string(dtype));
@@ -189,7 +190,7 @@ void check(const Op& operation, DType dtype, const cpu::testing::Tolerance& tole
                          special[i].rows > 0 ? special[i].rows : row.shape.rows, row.shape.cols,
                          row.mode != graph::AccessMode::read, special[i]});
   }
-  check_case(text, operation, arguments, tolerance);
+  check_case(text, operation, arguments, tolerance, kernels);
 }
 
 }  // namespace weft::testing

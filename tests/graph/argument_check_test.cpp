@@ -107,6 +107,10 @@ TEST(ArgumentCheck, AMasterCopyMayOverwriteTheWeight) {
 TEST(ArgumentCheck, RefusesAnEpilogueOfAProductThatIsAdded) {
   Gemm gemm{.m = 2, .n = 3, .k = 5, .accumulate = true, .epilogue = Epilogue::gelu};
   EXPECT_TRUE(contains(refusal(testing::task_of_schema("made", gemm, DType::f32)), "epilogue"));
+  gemm.epilogue = Epilogue::bias_gradient;
+  EXPECT_TRUE(contains(refusal(testing::task_of_schema("made", gemm, DType::f32)), "transposed"));
+  gemm.trans_a = true;
+  EXPECT_EQ(refusal(testing::task_of_schema("made", gemm, DType::f32)), "");
 }
 
 // A view whose rows aren't adjacent can't be seen as a matrix of another shape.

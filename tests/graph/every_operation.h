@@ -124,7 +124,9 @@ inline std::vector<graph::Operation> further_operations() {
           graph::Route{{5, 4, 2}, true},
           graph::CountChoices{{5, 4, 2}},
           graph::AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F, true, true},
-          graph::Gemm{.m = 2, .n = 3, .k = 5, .trans_b = true, .has_bias = true, .epilogue = Epilogue::add}};
+          graph::Gemm{.m = 2, .n = 3, .k = 5, .trans_b = true, .has_bias = true, .epilogue = Epilogue::add},
+          graph::Gemm{.m = 2, .n = 3, .k = 5, .trans_a = true, .epilogue = Epilogue::bias_gradient},
+          graph::Gemm{2, 3, 5, true, false, true, false, false, Epilogue::bias_gradient}};
 }
 
 inline std::vector<graph::Operation> every_operation() {

@@ -112,6 +112,28 @@ TEST_F(MemoryCommand, AttentionOnAGpuTakesWorkspace) {
   EXPECT_EQ(limited(kScores - 1), kSums);
 }
 
+// Between GPUs exchanged rows go in segments for any choice: to send and to receive, once for all exchanges.
+TEST_F(MemoryCommand, RowsThatGpusExchangeTakeSegments) {
+  constexpr std::int64_t kTokens = 2 * 64, kChoices = 2, kHidden = 64;
+  const auto of = [&](std::vector<std::string> more) {
+    const Words words =
+        testing::words_in(fmt::format("--device cuda --model moe-tiny --model.hidden {} --model.heads 4 "
+                                      "--model.kv-heads 4 --model.ffn 96 --seq-len 64 "
+                                      "--global-batch 8 --micro-batch 2",
+                                      kHidden));
+    return row(testing::joined(words, more));
+  };
+  const auto segments = [&](std::vector<std::string> more) { return bytes(of(std::move(more)), "row_segments"); };
+  EXPECT_EQ(segments({"--grids", "z=2,expert=2"}), 2 * 2 * kTokens * kChoices * kHidden * 4);
+  EXPECT_EQ(segments({"--grids", "z=4,expert=4", "--dtype", "bf16"}), 2 * 4 * kTokens * kChoices * kHidden * 2);
+  EXPECT_EQ(segments({"--grids", "z=2"}), 0);
+  EXPECT_EQ(segments({"--grids", "z=2,expert=2", "--device", "cpu"}), 0);
+  EXPECT_EQ(segments({"--grids", "z=2,expert=2", "--communicator", "staged"}), 0);
+  const json with = of({"--grids", "z=2,expert=2"});
+  const json without = of({"--grids", "z=2,expert=2", "--communicator", "local"});
+  EXPECT_EQ(bytes(with, "total"), bytes(without, "total") + bytes(with, "row_segments"));
+}
+
 // A run with adapters takes what was planned for it, far less than one that trains every weight.
 TEST_F(MemoryCommand, RunsWithAdaptersTakeWhatWasPlanned) {
   constexpr std::int64_t kBesidePlan = 48 << 20;  // bytes: code, threads, buffers of files

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -22,6 +25,7 @@ namespace {
 struct Hooks {
   std::function<void(const execute::State& state, std::int64_t step)> before = nullptr;
   std::function<void(std::int64_t step, bool ahead)> after = nullptr;
+  std::function<void()> leaves = nullptr;  // the state, beside the next step
 };
 
 // Passes everything on.
@@ -45,6 +49,12 @@ class Observed final : public execute::Executor {
   std::optional<execute::NonFiniteResult> non_finite() const override { return of_->non_finite(); }
   void state_to_device() override { of_->state_to_device(); }
   void state_to_host() override { of_->state_to_host(); }
+  bool start_state_to_host() override {
+    const bool leaves = of_->start_state_to_host();
+    if (leaves && hooks_.leaves) hooks_.leaves();
+    return leaves;
+  }
+  void finish_state_to_host() override { of_->finish_state_to_host(); }
   execute::ExecutorPlace runs_on() const override { return of_->runs_on(); }
   std::int64_t device_bytes() const override { return of_->device_bytes(); }
   std::int64_t scratch_bytes() const override { return of_->scratch_bytes(); }
@@ -67,9 +77,13 @@ class AheadRun : public ::testing::TestWithParam<std::int64_t> {
   }
 
   // The hooks are rank 0's.
-  static execute::MakeExecutor on_fake(const Hooks& hooks = {}) {
-    const execute::MakeExecutor make = testing::sharing_a_fake(
-        {.data = GetParam()}, {.seed = 5}, {.kept_steps = 1, .trace_every = 6, .long_step_ns = std::int64_t{1} << 60});
+  static execute::MakeExecutor on_fake(const Hooks& hooks = {}, std::uint64_t seed = 5, bool graphs = false) {
+    const execute::MakeExecutor make = testing::sharing_a_fake({.data = GetParam()}, {.seed = seed},
+                                                               {.kept_steps = 1,
+                                                                .trace_every = 6,
+                                                                .graphs = graphs,
+                                                                .state_piece_bytes = 3000,
+                                                                .long_step_ns = std::int64_t{1} << 60});
     return [hooks, make](comm::World& world, const execute::State& state) {
       return std::make_unique<Observed>(make(world, state), state, world.rank() == 0 ? hooks : Hooks());
     };
@@ -115,6 +129,43 @@ TEST_P(AheadRun, IsTheRunThatLooksAtEveryStepAtOnce) {
     reference.run_dir = folder_.path(fmt::format("reference{}", step)).string();
     EXPECT_EQ(testing::first_difference(testing::train_run(again).state, testing::train_run(reference).state), "")
         << step;
+  }
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The state leaves while the next step computes what it will change it by.
+TEST_P(AheadRun, CheckpointsBesideTheNextStepHaveTheBytesOfThoseBetween) {
+  const auto saving = [&](const char* run_dir) {
+    RunConfig of = config(run_dir);
+    of.steps = 18;
+    of.save_every = 4;
+    of.eval_every = 8;
+    of.keep_last = 9;
+    return of;
+  };
+  testing::train_run(saving("between"), on_fake());
+  for (const bool graphs : {false, true}) {
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("seed {}{}", seed, graphs ? ", replayed" : ""));
+      RunConfig beside = saving("beside");
+      beside.copy_beside = true;
+      std::filesystem::remove_all(beside.run_dir);
+      int copies = 0;
+      testing::train_run(beside, on_fake({.leaves = [&] { ++copies; }}, seed, graphs));
+      EXPECT_EQ(copies, 4) << "the last one is written at once";
+      for (const std::int64_t step : {4, 8, 12, 16, 18}) {
+        const auto here = checkpoint_path(beside.run_dir, step);
+        const auto there = checkpoint_path(saving("between").run_dir, step);
+        for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+          EXPECT_TRUE(content(here / name) == content(there / name)) << step << " " << name;
+        }
+      }
+    }
   }
 }
 

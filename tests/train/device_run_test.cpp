@@ -272,6 +272,22 @@ TEST(DeviceSequenceParallel, CutRowsHaveTheCpusBitsOnEveryExecutor) {
   }
 }
 
+// Rows go where each step's router sends them, in a captured step too.
+TEST(DeviceExperts, ExchangedRowsHaveTheCpusBitsOnEveryExecutor) {
+  for (const graph::Grid& grid :
+       {graph::Grid{.z = 2, .expert = 2}, graph::Grid{.y = 2, .z = 4, .context = 2, .expert = 2}}) {
+    SCOPED_TRACE(graph::to_string(grid));
+    testing::GridRun run = tiny_run(grid, grid.y > 1 ? 3 : 5);
+    run.model =
+        testing::of_family(ops::Family::mixtral, {1, /*hidden=*/16, /*heads=*/4, /*kv_heads=*/4, /*ffn=*/8, 12, 4});
+    run.lr = 0.1;  // so that steps differ in their choices
+    expect_bits_of_the_cpu(run, on_fake);
+    if (grid.y > 1) continue;
+    expect_bits_of_the_cpu(run, on_fake_with_graphs);
+    expect_bits_of_the_cpu(run, testing::on_own_fakes);
+  }
+}
+
 TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(graph::Grid{2, 1, 1, 2}, 1), 1));
 }

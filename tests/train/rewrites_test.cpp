@@ -70,7 +70,7 @@ std::int64_t packings(const testing::GridRun& run) {
 }
 
 struct Epilogues {
-  std::int64_t gelu = 0, gradient = 0, sums = 0;
+  std::int64_t gelu = 0, gradient = 0, sums = 0, biases = 0;
   friend bool operator==(const Epilogues&, const Epilogues&) = default;
 };
 
@@ -82,6 +82,7 @@ Epilogues epilogues(const testing::GridRun& run) {
     count.gelu += gemm->epilogue == Epilogue::gelu;
     count.gradient += gemm->epilogue == Epilogue::gelu_gradient;
     count.sums += gemm->epilogue == Epilogue::add;
+    count.biases += gemm->epilogue == Epilogue::bias_gradient;
   }
   return count;
 }
@@ -255,6 +256,26 @@ TEST(FusedTraining, ResidualsKeepEveryBit) {
           run.rewrites = others;
           testing::expect_equal(testing::run_grid(run), fused);
         }
+      }
+    }
+  }
+}
+
+// Every bias of a layer, whatever is cut: its gradient is summed from what the weight's is made of.
+TEST(FusedTraining, BiasGradientsKeepEveryBit) {
+  for (const graph::Grid& grid : {graph::Grid{1, 1, 1, 1}, graph::Grid{1, 1, 2, 2}, graph::Grid{2, 2, 1, 1}}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(graph::to_string(grid) + " " + std::string(to_string(dtype)));
+      testing::GridRun run = run_of(ops::Family::gpt2, grid, dtype);
+      const testing::GridOutcome expected = testing::run_grid(run);
+      for (const char* rewrites : {"fuse-bias-gradient", "fuse-gelu;fuse-bias-gradient;recompute=0;pack-weights"}) {
+        run.rewrites = rewrites;
+        const auto graph = rewritten(run);
+        EXPECT_GE(epilogues(run).biases, 4 * 2 * 2);  // products, layers, micro-batches
+        EXPECT_TRUE(std::ranges::none_of(graph->tasks(), [](const graph::Task& task) {
+          return std::holds_alternative<graph::BiasGradient>(task.operation);
+        }));
+        testing::expect_equal(testing::run_grid(run), expected);
       }
     }
   }

@@ -33,8 +33,8 @@ std::vector<std::string_view> simulated(std::vector<std::string_view> more = {})
 
 /// Of a step that runs on this machine.
 std::vector<std::string_view> measured() {
-  return simulated({"threads", "communicator", "cuda-graph", "attention-workspace", "tf32", "watchdog", "peer-timeout",
-                    "network", "token-file"});
+  return simulated({"threads", "communicator", "cuda-graph", "attention-workspace", "tf32", "gpu-kernels", "nccl",
+                    "watchdog", "peer-timeout", "network", "token-file"});
 }
 
 /// Plan files and drawn tasks have the numbers of their operations.
@@ -55,7 +55,7 @@ const std::vector<Reader>& readers() {
       {"graph", planning_groups(), written(), true},
       {"timeline", planning_groups(), simulated(), true},
       {"plan", planning_groups(), written(), true},
-      {"memory", planning_groups(), simulated({"attention-workspace"})},
+      {"memory", planning_groups(), simulated({"attention-workspace", "communicator"})},
       {"simulate", planning_groups(), simulated(), true},
       {"search", planning_groups(), simulated(), false, {"policy"}},
       {"sweep", planning_groups(), simulated()},

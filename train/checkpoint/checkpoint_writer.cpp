@@ -93,10 +93,15 @@ void CheckpointWriter::end_together() {
   });
 }
 
+std::span<const ParameterState> CheckpointWriter::kept(std::span<const ParameterState> parameters) {
+  snapshot_.assign(parameters.begin(), parameters.end());
+  return snapshot_;
+}
+
 std::span<const ParameterState> CheckpointWriter::copied(std::span<const ParameterState> parameters) {
   const std::int64_t bytes = snapshot_bytes(parameters);
   if (memory_.size() < bytes) memory_ = Buffer(bytes);
-  snapshot_.assign(parameters.begin(), parameters.end());
+  (void)kept(parameters);
   std::byte* at = memory_.data();
   for (ParameterState& parameter : snapshot_) {
     for_each_array(parameter, [&](auto*& array, std::size_t size) {
@@ -108,13 +113,13 @@ std::span<const ParameterState> CheckpointWriter::copied(std::span<const Paramet
   return snapshot_;
 }
 
-void CheckpointWriter::begin(const CheckpointInfo& info, std::span<const ParameterState> parameters,
-                             std::launch launch) {
+void CheckpointWriter::begin(const CheckpointInfo& info, std::span<const ParameterState> parameters, std::launch launch,
+                             bool copies) {
   finish();
   const bool alone = writes_alone(parameters);
   if (alone && world_.rank() != 0) return;
   const std::filesystem::path folder = alone ? run_dir_ : begin_together(info, parameters);
-  if (launch == std::launch::async) parameters = copied(parameters);
+  parameters = copies ? copied(parameters) : kept(parameters);
   if (alone) {
     writing_ = std::async(launch,
                           [this, info, parameters] { return save_checkpoint(run_dir_, info, parameters, retention_); });
@@ -126,11 +131,15 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::span<const Paramet
 }
 
 void CheckpointWriter::save(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
-  begin(info, parameters, std::launch::async);
+  begin(info, parameters, std::launch::async, true);
+}
+
+void CheckpointWriter::save_in_place(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
+  begin(info, parameters, std::launch::async, false);
 }
 
 void CheckpointWriter::save_now(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
-  begin(info, parameters, std::launch::deferred);
+  begin(info, parameters, std::launch::deferred, false);
   finish();
 }
 

@@ -48,6 +48,8 @@ class CheckpointWriter {
   /// must outlive it, and those arrays stay unwritten until finish(). Throws the error
   /// of the previous checkpoint's writing, and RuntimeFault if memory for the copy or room on the disk is missing.
   void save(const CheckpointInfo& info, std::span<const ParameterState> parameters);
+  /// The same without a copy of the arrays, which nobody may write until finish().
+  void save_in_place(const CheckpointInfo& info, std::span<const ParameterState> parameters);
   /// Writes `parameters` as they are, without a copy, and returns when this rank is done with it: for the end of a run.
   void save_now(const CheckpointInfo& info, std::span<const ParameterState> parameters);
 
@@ -61,9 +63,11 @@ class CheckpointWriter {
   bool writes_alone(std::span<const ParameterState> parameters) const;
   std::filesystem::path begin_together(const CheckpointInfo& info, std::span<const ParameterState> parameters);
   void end_together();
+  /// For the thread that writes: with the arrays themselves, or with a copy.
+  std::span<const ParameterState> kept(std::span<const ParameterState> parameters);
   std::span<const ParameterState> copied(std::span<const ParameterState> parameters);
-  /// Asynchronous: writes a copy in a thread. Deferred: writes the arrays themselves, in finish().
-  void begin(const CheckpointInfo& info, std::span<const ParameterState> parameters, std::launch launch);
+  /// Asynchronous: writes in a thread. Deferred: in finish().
+  void begin(const CheckpointInfo& info, std::span<const ParameterState> parameters, std::launch launch, bool copies);
 
   comm::World& world_;
   const std::filesystem::path run_dir_;

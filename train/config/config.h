@@ -82,6 +82,8 @@ struct RunConfig {
   bool cuda_graph = false;                                          // replay a step as one CUDA graph
   std::int64_t attention_workspace = execute::kAttentionWorkspace;  // see execute::CudaSettings
   bool tf32 = false;                                                // the same
+  execute::GpuKernels gpu_kernels;                                  // the same
+  execute::NcclSettings nccl;                                       // of ranks that communicate through NCCL
   std::int64_t trace_every = 16;                                    // on a GPU, one step in this many is traced
   std::string policy = "program";
   policy::TrustedLibraries
@@ -140,6 +142,7 @@ struct RunConfig {
   std::int64_t sample_every = 0;  // steps between samples of text; 0: only at the end, of a model of bytes
   bool save = true;               // false: no checkpoint at all, for measurements
   std::int64_t save_every = 0;    // steps; 0: only at the end
+  bool copy_beside = false;       // the state leaves a GPU beside the next step, not between two
   std::int64_t keep_last = 3;     // checkpoints; 0: all
   std::int64_t keep_every = 0;    // checkpoints of steps that are multiples of it are always kept; 0: none
   bool keep_best = false;         // a checkpoint after each evaluation with the lowest loss; the newest stays

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/row_moves.h"
 #include "ops/sharding.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
@@ -270,8 +271,9 @@ void check_device(const RunConfig& config) {
             fmt::format("heads of {} columns with device cuda", config.model.head_dim()),
             fmt::format("heads of at most {} columns, or device cpu", cpu::kWidestHeadOnGpu),
             "--device cpu, or a model of narrower heads");
-  refuse_if(config.grid.expert > 1, fmt::format("expert = {} with device cuda", config.grid.expert),
-            "device cpu: GPUs exchange no rows", "--device cpu, or leave expert out");
+  refuse_if(config.grid.expert > kernels::kMostRowRanks,
+            fmt::format("expert = {} with device cuda", config.grid.expert),
+            fmt::format("at most {}, or device cpu", kernels::kMostRowRanks), "fewer ranks that share experts out");
   refuse_if(kind == CommunicatorKind::mpi || kind == CommunicatorKind::tcp, communicator + " with device cuda",
             "auto, local, nccl, or staged, which moves what lies on GPUs by MPI or TCP", "--communicator staged");
   refuse_if(kind == CommunicatorKind::staged && config.cuda_graph, communicator + " with cuda-graph",

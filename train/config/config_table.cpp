@@ -98,7 +98,8 @@ void add_device(std::vector<ConfigKey>& all) {
        boolean_key("tf32",
                    "with device cuda and dtype fp32: products round their factors to TF32 (10 bits after the point), "
                    "which tensor cores multiply",
-                   &RunConfig::tf32)});
+                   &RunConfig::tf32),
+       gpu_kernels_key(), nccl_key()});
   add(all, KeyGroup::run,
       {number_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
 }
@@ -306,6 +307,10 @@ void add_records(std::vector<ConfigKey>& all) {
            &RunConfig::sample_every, 0, kMany),
        boolean_key("save", "write checkpoints; --no-save: none at all, for measurements", &RunConfig::save),
        number_key("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
+       words_key<bool>("checkpoint-copy",
+                       "with device cuda: when the state is copied from the GPU for a checkpoint that isn't the last. "
+                       "between: between two steps; beside: while the next step computes what it will change it by",
+                       {{"between", false}, {"beside", true}}, &RunConfig::copy_beside),
        number_key("keep-last", "how many of the newest checkpoints to keep; 0: all", &RunConfig::keep_last, 0, kMany),
        number_key("keep-every", "keep for ever the checkpoints of steps that are multiples of this; 0: none",
                   &RunConfig::keep_every, 0, kMany),

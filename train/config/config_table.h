@@ -16,8 +16,10 @@ ConfigKey ranks_key();
 ConfigKey grid_key();
 ConfigKey axis_order_key();
 ConfigKey stages_key();
+ConfigKey gpu_kernels_key();
 ConfigKey lora_key();
 ConfigKey rewrites_key();
+ConfigKey nccl_key();
 ConfigKey model_key();
 /// Of the sizes: one that differs from the named model's makes the model a custom one.
 std::vector<ConfigKey> model_size_keys();

@@ -149,18 +149,25 @@ void check_expert_load(const ResolvedRun& run) {
   }
 }
 
+bool sends_row_segments(const RunConfig& config) {
+  const CommunicatorKind kind = config.communicator;
+  return config.device == DeviceKind::cuda && config.grid.expert > 1 &&
+         (kind == CommunicatorKind::automatic || kind == CommunicatorKind::nccl);
+}
+
 cost::RowFactors row_factors(const ResolvedRun& run) {
   const RunConfig& config = run.config;
   const LoadSetting setting = load_setting(config.expert_load, "expert-load");
   const std::int64_t ranks = config.grid.expert;
-  if (setting.from == LoadSetting::From::balanced || ranks == 1) return {};
+  cost::RowFactors rows{.segments = sends_row_segments(config)};
+  if (setting.from == LoadSetting::From::balanced || ranks == 1) return rows;
   if (setting.from == LoadSetting::From::zipf) {
-    return {.usual = cost::most_loaded(
-                cost::zipf_shares(config.model.experts, config.model.experts_per_token, setting.exponent), ranks)};
+    rows.usual = cost::most_loaded(
+        cost::zipf_shares(config.model.experts, config.model.experts_per_token, setting.exponent), ranks);
+    return rows;
   }
   const std::vector<double> factors = factors_of(*run.expert_loads, ranks);
-  cost::RowFactors rows{.usual =
-                            std::accumulate(factors.begin(), factors.end(), 0.0) / static_cast<double>(factors.size())};
+  rows.usual = std::accumulate(factors.begin(), factors.end(), 0.0) / static_cast<double>(factors.size());
   if (run.equal_layers) return rows;
   rows.layers.assign(static_cast<std::size_t>(config.model.layers), rows.usual);
   for (std::size_t i = 0; i < factors.size(); ++i) {

@@ -14,6 +14,7 @@
 namespace weft::train {
 
 struct ResolvedRun;
+struct RunConfig;
 
 struct LayerLoad {
   std::int64_t layer = 0;
@@ -62,6 +63,10 @@ LoadSetting load_setting(std::string_view text, std::string_view where);
 /// Refuses expert-load for a filled-in run that has no experts, whose costs are measured, or whose layers and experts
 /// aren't those of the file.
 void check_expert_load(const ResolvedRun& run);
+
+/// Whether the run's ranks exchange rows of experts by NCCL, which sends as many as there may be: by `auto` they do, as
+/// they have a GPU each.
+bool sends_row_segments(const RunConfig& config);
 
 /// What expert-load makes of the rows on the grid of a filled-in run: by layer, the mean of λ over the file's lines,
 /// each weighted by its steps. Where all layers are to be equal, each has the mean over the layers.

@@ -22,6 +22,9 @@ struct Idle {
 bool on_cpu(const RunConfig& config) {
   return config.device == DeviceKind::cpu;
 }
+bool may_use_nccl(const RunConfig& config) {
+  return config.communicator == CommunicatorKind::automatic || config.communicator == CommunicatorKind::nccl;
+}
 bool unscaled(const RunConfig& config) {
   return config.model.rope_scaling_factor == 1.0F && config.model.rotary_factor() == 1.0F;
 }
@@ -45,10 +48,16 @@ constexpr Idle kIdle[] = {
     {"cuda-graph", on_cpu, "with device cpu", "--device cuda"},
     {"attention-workspace", on_cpu, "with device cpu", "--device cuda"},
     {"tf32", on_cpu, "with device cpu", "--device cuda"},
+    {"gpu-kernels", on_cpu, "with device cpu", "--device cuda"},
     {"tf32", [](const RunConfig& c) { return c.dtype != DType::f32; }, "with dtype bf16", "--dtype fp32"},
+    {"nccl", on_cpu, "with device cpu", "--device cuda"},
+    {"nccl", [](const RunConfig& c) { return !on_cpu(c) && !may_use_nccl(c); }, "with another communicator",
+     "--communicator nccl, or auto"},
+    {"checkpoint-copy", on_cpu, "with device cpu", "--device cuda"},
     {"trace-every", on_cpu, "with device cpu", "--device cuda"},
     {"min-lr", [](const RunConfig& c) { return c.schedule == Schedule::constant; }, "with schedule constant",
      "another --schedule"},
+    {"checkpoint-copy", [](const RunConfig& c) { return !c.save; }, "without checkpoints", "no --no-save"},
     {"save-every", [](const RunConfig& c) { return !c.save; }, "without checkpoints", "no --no-save"},
     {"keep-last", [](const RunConfig& c) { return !c.save; }, "without checkpoints", "no --no-save"},
     {"keep-every", [](const RunConfig& c) { return !c.save; }, "without checkpoints", "no --no-save"},

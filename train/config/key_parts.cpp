@@ -1,4 +1,5 @@
-// The keys whose value has parts: the ranks along axes, a pipeline's stages, rewrites, low-rank adapters.
+// The keys whose value has parts: the ranks along axes, a pipeline's stages, rewrites, kernels, low-rank adapters,
+// NCCL's ways.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,7 +19,7 @@ namespace weft::train {
 
 namespace {
 
-constexpr std::string_view kAuto = "auto", kContext = "context", kExpert = "expert";
+constexpr std::string_view kAuto = "auto", kContext = "context", kExpert = "expert", kDefault = "default";
 
 constexpr std::array kSizedAxes = {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data,
                                    graph::Axis::pipe};
@@ -178,6 +179,67 @@ ops::LoraConfig parse_lora(std::string_view value, std::string_view where) {
   return lora;
 }
 
+// ---- NCCL's ways
+
+using execute::NcclSettings;
+
+constexpr const char* kNcclForm =
+    "protocol=simple, ll or auto; channels=1 to 64, or auto; gathers=single or grouped; calls=background or "
+    "supervised; buffers=plain or registered";
+constexpr std::array kProtocols = {"simple", "ll", "auto"};
+
+struct NcclSwitch {
+  std::string_view name, off, on;
+  bool NcclSettings::*field;
+};
+constexpr std::array kNcclSwitches = {NcclSwitch{"gathers", "single", "grouped", &NcclSettings::grouped_gathers},
+                                      NcclSwitch{"calls", "background", "supervised", &NcclSettings::supervised},
+                                      NcclSwitch{"buffers", "plain", "registered", &NcclSettings::registered}};
+
+NcclSettings parse_nccl(std::string_view value, std::string_view where) {
+  constexpr std::int64_t kMostChannels = 64;  // MAXCHANNELS of NCCL, which takes more for as many
+  NcclSettings settings;
+  if (value.empty() || value == kDefault) return settings;
+  const MemberForm form{{"protocol", "channels", "gathers", "calls", "buffers"},
+                        "setting",
+                        "a setting and its value",
+                        kNcclForm,
+                        "protocol=auto,channels=8"};
+  for (const auto& [name, chosen] : members_of(value, where, form)) {
+    const std::string place = fmt::format("{}: {}", where, name);
+    const auto expect = [&, chosen = chosen](bool known) {
+      if (!known)
+        throw UserError(fmt::format("{} = \"{}\"", place, chosen), kNcclForm, fmt::format("leave {} out", name));
+    };
+    if (name == "protocol") {
+      const auto found = std::ranges::find(kProtocols, chosen);
+      expect(found != kProtocols.end());
+      settings.protocol = static_cast<NcclSettings::Protocol>(found - kProtocols.begin());
+    }
+    if (name == "channels") {
+      settings.channels = chosen == kAuto ? 0 : parse_number<std::int64_t>(chosen, place, 1, kMostChannels);
+    }
+    for (const NcclSwitch& each : kNcclSwitches) {
+      if (name != each.name) continue;
+      expect(chosen == each.off || chosen == each.on);
+      settings.*each.field = chosen == each.on;
+    }
+  }
+  return settings;
+}
+
+std::string nccl_text(const NcclSettings& settings) {
+  std::vector<std::string> parts;
+  if (settings.protocol != NcclSettings::Protocol::simple) {
+    parts.push_back(fmt::format("protocol={}", kProtocols.at(static_cast<std::size_t>(settings.protocol))));
+  }
+  if (settings.channels > 0) parts.push_back(fmt::format("channels={}", settings.channels));
+  for (const NcclSwitch& each : kNcclSwitches) {
+    if (settings.*each.field) parts.push_back(fmt::format("{}={}", each.name, each.on));
+  }
+  return parts.empty() ? std::string(kDefault) : fmt::format("{}", fmt::join(parts, ","));
+}
+
 }  // namespace
 
 ConfigKey ranks_key() {
@@ -232,10 +294,36 @@ ConfigKey rewrites_key() {
       "text",
       "changes to the graph, as in \"bucket=25MB;reshard\". reshard=LAYERS, recompute=LAYERS and pack-weights=USES "
       "keep every bit. bucket=BYTES, split-collective=BYTES and ar-to-rs-ag do so too, except over NCCL in groups of "
-      "three ranks or more, where sums may round otherwise. fuse-gelu and fuse-residual keep every bit on CPUs; GPUs "
-      "round otherwise. batch-split=PIECES cuts a micro-batch and changes roundings",
+      "three ranks or more, where sums may round otherwise. fuse-gelu, fuse-residual and fuse-bias-gradient keep every "
+      "bit on CPUs; GPUs round otherwise. batch-split=PIECES cuts a micro-batch and changes roundings",
       set_rewrites,
       rewrites_text};
+}
+
+ConfigKey gpu_kernels_key() {
+  using Kernel = bool execute::GpuKernels::*;
+  static const std::vector<Word<Kernel>> names = {{"early-start", &execute::GpuKernels::early_start},
+                                                  {"clustered-loss", &execute::GpuKernels::clustered_loss},
+                                                  {"masked-mma", &execute::GpuKernels::masked_mma}};
+  return parsed_key(
+      "gpu-kernels", ValueKind::text, "NAME,...",
+      "with device cuda: forms of kernels that no GPU has timed yet. early-start: elementwise kernels begin while the "
+      "kernel before them ends; clustered-loss: a cluster of blocks shares a row of the loss (both with the same bits, "
+      "from compute capability 9.0 on); masked-mma: windows and documents in bf16 on tensor cores",
+      &RunConfig::gpu_kernels,
+      [](std::string_view value, std::string_view where) {
+        execute::GpuKernels chosen;
+        if (value.empty()) return chosen;
+        for (const std::string_view part : parts_of(value, ',')) chosen.*value_of_word(names, part, where) = true;
+        return chosen;
+      },
+      [](const execute::GpuKernels& chosen) {
+        std::vector<std::string> on;
+        for (const auto& [name, member] : names) {
+          if (chosen.*member) on.push_back(name);
+        }
+        return join(on, ",");
+      });
 }
 
 ConfigKey lora_key() {
@@ -245,6 +333,15 @@ ConfigKey lora_key() {
       "the weights of init-from; without rank, alpha or on: rank=8,alpha=16,on=qkv+out+mlp; none: train all weights",
       &ops::ModelConfig::lora, parse_lora,
       [](const ops::LoraConfig& lora) { return lora.used() ? ops::to_string(lora) : std::string(kNoLora); });
+}
+
+ConfigKey nccl_key() {
+  return parsed_key(
+      "nccl", ValueKind::text, "SETTINGS",
+      "with communicator nccl: how NCCL works, as in protocol=auto,channels=8. protocol=ll or auto (NCCL's choice) and "
+      "channels=N change bits, but repeat them. gathers=grouped runs neighbouring gathers as one, calls=supervised "
+      "makes calls without a thread for each, buffers=registered lets NCCL know its buffers: the bits stay the same",
+      &RunConfig::nccl, parse_nccl, nccl_text);
 }
 
 }  // namespace weft::train

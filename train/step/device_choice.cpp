@@ -41,7 +41,9 @@ std::shared_ptr<execute::DeviceTeam> team_of(comm::World& world, const RunConfig
   own.memory_bytes = share_of_memory(world, *device);
   std::unique_ptr<execute::DeviceTransport> transport;
   if (kind == CommunicatorKind::nccl) {
-    transport = execute::make_nccl_transport(world, config.grid, *device, {.peers_come = config.peer_timeout});
+    transport =
+        execute::make_nccl_transport(world, config.grid, *device, {.peers_come = config.peer_timeout}, config.nccl);
+    own.group_gathers = config.nccl.grouped_gathers;
   } else {
     transport = execute::make_staged_transport(world, config.grid);
   }
@@ -101,7 +103,7 @@ execute::MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr
                                                .trace_every = config.trace_every,
                                                .graphs = config.cuda_graph,
                                                .check_finite = config.check_nan};
-  const execute::CudaSettings settings{tuning, config.attention_workspace, config.tf32};
+  const execute::CudaSettings settings{tuning, config.attention_workspace, config.tf32, config.gpu_kernels};
   return [config, options, settings](comm::World& world,
                                      const execute::State& state) -> std::unique_ptr<execute::Executor> {
     return execute::make_device_executor(team_of(world, config, options, settings), world, state);

@@ -74,7 +74,11 @@ template <int kRowTiles, int kColTiles>
 [[gnu::target("amx-tile,amx-bf16")]] void multiply(const TileArguments& tile, const Rows<const float>& start,
                                                    const Rows<float>& end) {
   const auto bytes = [](std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); };
+  const bool packed = tile.a_row_bytes == 0;
+  const std::int64_t a_row_bytes = packed ? kRowBytes : tile.a_row_bytes;
+  const std::int64_t a_step = packed ? kAmxRows * kAmxDepth : kAmxDepth;
   const float* a = tile.a;
+  const float* a2 = tile.a + kRows * a_row_bytes / std::int64_t{sizeof(float)};
   const float* b = tile.b;
   const float* from = start.first;
   const std::size_t from_bytes = bytes(start.stride), to_bytes = bytes(end.stride), b_bytes = bytes(tile.b_cols);
@@ -84,12 +88,14 @@ template <int kRowTiles, int kColTiles>
   from += kRows * start.stride;
   if constexpr (kRowTiles == 2) _tile_loadd(2, from, from_bytes);
   if constexpr (kAll<kRowTiles, kColTiles>) _tile_loadd(3, from + kLanes, from_bytes);
+  LinesAhead ahead = tile.ahead != nullptr ? *tile.ahead : LinesAhead{};
   for (std::int64_t k = 0; k < tile.depth; k += kAmxDepth) {
-    _tile_loadd(4, a, kRowBytes);
+    for (int line = 0; line < 16; ++line) ahead.fetch();
+    _tile_loadd(4, a, a_row_bytes);
     _tile_loadd(6, b, b_bytes);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kRowTiles == 2) {
-      _tile_loadd(5, a + kRows * kAmxDepth, kRowBytes);
+      _tile_loadd(5, a2, a_row_bytes);
       _tile_dpbf16ps(2, 5, 6);
     }
     if constexpr (kColTiles == 2) {
@@ -97,9 +103,10 @@ template <int kRowTiles, int kColTiles>
       _tile_dpbf16ps(1, 4, 7);
     }
     if constexpr (kAll<kRowTiles, kColTiles>) _tile_dpbf16ps(3, 5, 7);
-    a += kAmxRows * kAmxDepth;
+    a += a_step, a2 += a_step;
     b += kAmxDepth * tile.b_cols;
   }
+  if (tile.ahead != nullptr) *tile.ahead = ahead;
   float* to = end.first;
   _tile_stored(0, to, to_bytes);
   if constexpr (kColTiles == 2) _tile_stored(1, to + kLanes, to_bytes);
@@ -126,8 +133,18 @@ AmxTiles::~AmxTiles() {
 
 void multiply_amx_tile(const TileArguments& tile) {
   const bool whole = tile.rows % kRows == 0 && tile.cols == tile.b_cols;
+  alignas(64) static constexpr float kZeros[kAmxCols] = {};
+  if (whole && tile.beside_caches) {
+    alignas(64) float sums[kAmxRows * kAmxCols];
+    multiply(tile, {kZeros, 0}, {sums, kAmxCols});
+    for (std::int64_t r = 0; r < tile.rows; ++r) {
+      for (std::int64_t i = 0; i < tile.cols; i += kLanes) {
+        store_beside_caches(tile.c + r * tile.ldc + i, load(sums + r * kAmxCols + i));
+      }
+    }
+    return;
+  }
   if (whole && !(tile.add && tile.bias != nullptr)) {
-    alignas(64) static constexpr float kZeros[kAmxCols] = {};
     const float* row = tile.bias != nullptr ? tile.bias : kZeros;
     return multiply(tile, tile.add ? Rows<const float>{tile.c, tile.ldc} : Rows<const float>{row, 0},
                     {tile.c, tile.ldc});

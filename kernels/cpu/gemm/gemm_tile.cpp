@@ -34,8 +34,10 @@ void multiply(const TileArguments& tile) {
   }
   const float* a = tile.a;
   const float* b = tile.b;
+  LinesAhead ahead = tile.ahead != nullptr ? *tile.ahead : LinesAhead{};
 #pragma GCC unroll 2
   for (std::int64_t k = 0; k < tile.depth; ++k) {
+    if (k % 2 == 0) ahead.fetch();
     Floats right[kVectors];
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
@@ -57,6 +59,7 @@ void multiply(const TileArguments& tile) {
     a += kTileRows;
     b += tile.b_cols;
   }
+  if (tile.ahead != nullptr) *tile.ahead = ahead;
   const float* bias = tile.bias;
   if (whole) {
 #pragma GCC unroll 8

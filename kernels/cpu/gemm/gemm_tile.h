@@ -2,6 +2,7 @@
 // in memory in the order of reading. AMX units have their own tiles and strips (gemm_amx.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cpu/gemm/packed_unit.h"
@@ -26,6 +27,23 @@ constexpr TileShape tile_shape(PackedUnit unit) {
   return {kTileRows, kTileCols, 1};
 }
 
+/// Lines of a matrix that a later tile needs, fetched from memory into the second-level cache while a tile is computed.
+struct LinesAhead {
+  static constexpr std::int64_t kLine = 64;
+
+  const std::byte* row = nullptr;                // at a line's beginning
+  std::int64_t stride = 0, bytes = 0, rows = 0;  // between rows, of a row; and the rows that are left
+  std::int64_t at = 0;
+
+  void fetch() {
+    if (rows <= 0) return;
+    __builtin_prefetch(row + at, 0, 2);
+    at += kLine;
+    if (at < bytes) return;
+    at = 0, row += stride, --rows;
+  }
+};
+
 /// A strip of A has `depth` columns of kTileRows elements each; a strip of B has `depth` rows of `b_cols` elements
 /// (one, two or three vectors, zero beyond C's edge). c[rows, cols] with row stride ldc becomes A·B, plus its old
 /// values if `add`, plus bias[cols] if not null. Sums run over one block of depth in order, then join C: one rounding
@@ -40,6 +58,9 @@ struct TileArguments {
   std::int64_t ldc = 0, rows = 0, cols = 0;
   bool add = false;
   const float* bias = nullptr;
+  std::int64_t a_row_bytes = 0;  // AMX: between rows of A that isn't packed; 0: it is
+  LinesAhead* ahead = nullptr;
+  bool beside_caches = false;  // AMX: whole tiles are stored by store_beside_caches()
 };
 
 /// If the unit is amx, the thread must have prepared its AmxTiles.

@@ -2,9 +2,11 @@
 #include "kernels/cpu/gemm/packed_gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/gemm/block_transpose.h"
 #include "kernels/cpu/gemm/gemm_amx.h"
 #include "kernels/cpu/gemm/gemm_pack.h"
 #include "kernels/cpu/gemm/gemm_tile.h"
@@ -31,6 +33,15 @@ constexpr std::int64_t kPanelRows = kPackedRowsAtOnce, kPanelCols = 1152;
 // Slices with all rows have at most this many columns, and their packed columns of B stay in the second-level cache. If
 // a panel has fewer than two slices a thread, slices are halved, down to the least size.
 constexpr std::int64_t kMostColsAtOnce = 384, kLeastCols = 96, kLeastRows = 64;
+
+// Of the other matrix's rows in a slice of a turned product.
+constexpr std::int64_t kTurnedRows = 96;
+
+// Up to so many rows, a worker packs so many columns at a time.
+constexpr std::int64_t kFewRows = 512, kFewCols = 96, kFewWide = 192;
+
+// Of products that run together: the last slices of a thread should be short beside all that it takes.
+constexpr std::int64_t kSlicesAThread = 8;
 
 // The part of a panel that a worker packs at a time: kPackWidth rows of op(A) or columns of op(B) if these are
 // contiguous along k, else kPackDepth positions of k for all rows or columns.
@@ -99,6 +110,19 @@ struct PackedGemm::Panel {
   std::int64_t row, rows, col, cols, k, depth;
   bool last;                                    // of the panels along k
   std::int64_t slice_rows = 0, slice_cols = 0;  // taken by a worker at a time
+
+  std::int64_t slices() const { return ceil_div(rows, slice_rows) * ceil_div(cols, slice_cols); }
+};
+
+// What all workers pack of a panel, in numbered parts.
+struct PackedGemm::Packing {
+  PackJob a, b;
+
+  std::int64_t parts() const { return a.parts() + b.parts(); }
+  void run(std::int64_t part) const {
+    const std::int64_t of_a = a.parts();
+    part < of_a ? a.run(part, pack_a) : b.run(part - of_a, pack_b);
+  }
 };
 
 // The rows and columns of a slice of a panel, or of some of the slice's rows.
@@ -106,7 +130,7 @@ struct PackedGemm::Slice {
   std::int64_t row, rows, col, cols;
   const float* bias;  // of its columns; null if none is added
   float* sums;        // if sums_in_slices()
-  float* own_b;       // if the worker packs its columns of B
+  float* own;         // if the worker packs its rows of A or its columns of B
 };
 
 PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows,
@@ -115,37 +139,86 @@ PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, s
       arguments_(arguments),
       unit_(unit),
       tile_(tile_shape(unit)),
-      by_strips_(unit == PackedUnit::amx),
+      own_b_(slice_rows >= shape.m && shape.m <= kPackedRowsAtOnce && arguments.packed_b == nullptr),
       depth_(depth_of(shape.k, unit)),
       block_(block_of(depth_, unit)),
       panel_rows_(equal_parts(shape.m, kPanelRows, tile_.rows)),
       panel_cols_(equal_parts(shape.n, kPanelCols, tile_.cols)),
       panel_depth_(kPackedBlocks * block_) {
-  rows_at_once_ = slice_rows >= shape.m && shape.m <= kPackedRowsAtOnce && arguments.packed_b == nullptr;
+  by_strips_ = unit == PackedUnit::amx && !few_rows();
   slice_rows_ = round_up(std::min(slice_rows, panel_rows_), tile_.rows);
-  slice_cols_ = round_up(std::min(slice_cols, rows_at_once_ ? kMostColsAtOnce : panel_cols_), tile_.cols);
+  slice_cols_ = round_up(std::min(slice_cols, own_b_ ? kMostColsAtOnce : panel_cols_), tile_.cols);
   // If so, no other worker waits for the columns of a panel.
-  if (rows_at_once_ && (sums_in_c() || sums_in_slices())) panel_cols_ = round_up(shape.n, tile_.cols);
+  if (own_b_ && (sums_in_c() || sums_in_slices())) panel_cols_ = round_up(shape.n, tile_.cols);
 }
 
-void PackedGemm::divide(Panel& panel, int threads) const {
-  panel.slice_rows = slice_rows_, panel.slice_cols = slice_cols_;
-  const auto few = [&] {
-    const std::int64_t slices = ceil_div(panel.rows, panel.slice_rows) * ceil_div(panel.cols, panel.slice_cols);
-    return slices < std::int64_t{2} * threads;
-  };
-  while (few() && panel.slice_cols > kLeastCols) panel.slice_cols = round_up(panel.slice_cols / 2, tile_.cols);
+PackedGemm PackedGemm::one_of_several(const GemmShape& shape, const GemmArguments& arguments, PackedUnit unit) {
+  if (shape.trans_a) {
+    PackedGemm product(shape, arguments, kLeastRows, kPanelCols, unit);
+    product.own_a_ = true, product.own_b_ = false;
+    product.slice_rows_ = kLeastRows, product.panel_rows_ = round_up(shape.m, kLeastRows);
+    return product;
+  }
+  const bool whole_tiles = shape.n % kLanes == 0 && shape.k % (2 * kAmxDepth) == 0;
+  if (unit != PackedUnit::amx || !shape.trans_b || !whole_tiles || shape.m > kFewRows) {
+    return {shape, arguments, shape.m, kMostColsAtOnce, unit};
+  }
+  GemmArguments turned = arguments;
+  std::swap(turned.a, turned.b);
+  PackedGemm product({shape.n, shape.m, shape.k, false, true}, turned, kTurnedRows, kFewRows, unit);
+  product.turned_ = true, product.own_b_ = false, product.by_strips_ = true;
+  product.slice_rows_ = kTurnedRows, product.panel_rows_ = round_up(shape.n, kTurnedRows);
+  product.panel_depth_ = product.depth_;
+  return product;
+}
+
+PackedGemm::Panel PackedGemm::panel_at(std::int64_t row, std::int64_t col, std::int64_t k,
+                                       std::int64_t least_slices) const {
+  Panel panel{row,
+              std::min(panel_rows_, shape_.m - row),
+              col,
+              std::min(panel_cols_, shape_.n - col),
+              k,
+              std::min(panel_depth_, depth_ - k),
+              k + panel_depth_ >= depth_,
+              slice_rows_,
+              slice_cols_};
+  const auto few = [&] { return panel.slices() < least_slices; };
+  while (!turned_ && few() && panel.slice_cols > kLeastCols)
+    panel.slice_cols = round_up(panel.slice_cols / 2, tile_.cols);
   while (few() && panel.slice_rows > kLeastRows) panel.slice_rows = round_up(panel.slice_rows / 2, tile_.rows);
+  return panel;
 }
 
 std::int64_t PackedGemm::rows_together() const {
   return by_strips_ ? tile_.rows : slice_rows_;
 }
-std::int64_t PackedGemm::own_b_depth() const {
-  return std::min(by_strips_ ? panel_depth_ : block_, depth_);
+// Whether a worker packs few columns at a time, right before it multiplies all rows by them: then packed columns and
+// sums stay in the nearest cache, and all rows of A in the second-level cache.
+bool PackedGemm::few_rows() const {
+  return own_b_ && shape_.m <= kFewRows && (shape_.trans_b || unit_ == PackedUnit::amx);
+}
+std::int64_t PackedGemm::few_cols() const {
+  return shape_.trans_b ? kFewCols : kFewWide;
+}
+// A worker packs its part block by block, or, if it multiplies strips, for a whole panel: of A the strip's rows.
+std::int64_t PackedGemm::own_floats() const {
+  if (!own_a_ && !own_b_) return 0;
+  const std::int64_t cols = few_rows() ? std::min(slice_cols_, few_cols()) : slice_cols_;
+  return std::min(by_strips_ ? panel_depth_ : block_, depth_) * (own_a_ ? rows_together() : cols);
+}
+bool PackedGemm::shares_b() const {
+  return arguments_.packed_b == nullptr && !own_b_;
+}
+// Gradients that are larger than the caches are written once, since one block of k has all of their sums.
+bool PackedGemm::stores_beside_caches() const {
+  const Matrix& c = arguments_.c;
+  constexpr std::int64_t kVector = kLanes * sizeof(float);
+  return own_a_ && unit_ == PackedUnit::amx && !shape_.accumulate && depth_ <= block_ && c.row_stride % kLanes == 0 &&
+         reinterpret_cast<std::uintptr_t>(c.data) % kVector == 0;
 }
 bool PackedGemm::sums_in_c() const {
-  return arguments_.c.dtype == DType::f32;
+  return arguments_.c.dtype == DType::f32 && !turned_;
 }
 bool PackedGemm::sums_in_slices() const {
   return !sums_in_c() && depth_ <= panel_depth_;
@@ -153,62 +226,90 @@ bool PackedGemm::sums_in_slices() const {
 
 Scratch PackedGemm::scratch() const {
   const std::int64_t depth = std::min(panel_depth_, depth_);
-  const std::size_t a = ScratchParts::bytes(panel_rows_ * depth);
-  const bool shared_b = arguments_.packed_b == nullptr && !rows_at_once_;
-  const std::size_t b = shared_b ? ScratchParts::bytes(panel_cols_ * depth) : 0;
+  const std::size_t a = own_a_ || turned_ ? 0 : ScratchParts::bytes(panel_rows_ * depth);
+  const std::size_t b = shares_b() ? ScratchParts::bytes(panel_cols_ * depth) : 0;
   const std::size_t sums = sums_in_c() || sums_in_slices() ? 0 : ScratchParts::bytes(panel_rows_ * panel_cols_);
   const std::size_t slice = sums_in_slices() ? ScratchParts::bytes(rows_together() * slice_cols_) : 0;
-  const std::size_t own_b = rows_at_once_ ? ScratchParts::bytes(slice_cols_ * own_b_depth()) : 0;
-  return {slice + ScratchParts::bytes(slice_cols_) + own_b, a + b + sums};
+  return {slice + ScratchParts::bytes(slice_cols_) + ScratchParts::bytes(own_floats()), a + b + sums};
 }
 
 void PackedGemm::run(Workers& workers) const {
   ScratchParts parts(workers.shared_scratch());
-  const std::int64_t depth = std::min(panel_depth_, depth_);
-  const bool shared_b = arguments_.packed_b == nullptr && !rows_at_once_;
-  Buffers buffers{};
-  buffers.a = parts.floats(panel_rows_ * depth);
-  buffers.b = shared_b ? parts.floats(panel_cols_ * depth) : nullptr;
-  buffers.sums = sums_in_c() || sums_in_slices() ? nullptr : parts.floats(panel_rows_ * panel_cols_);
+  const Buffers buffers = buffers_at(parts);
   const bool one_depth = depth_ <= panel_depth_, one_col = shape_.n <= panel_cols_;
   for (std::int64_t row = 0; row < shape_.m; row += panel_rows_) {
     for (std::int64_t col = 0; col < shape_.n; col += panel_cols_) {
       for (std::int64_t k = 0; k < depth_; k += panel_depth_) {
-        Panel panel{row,
-                    std::min(panel_rows_, shape_.m - row),
-                    col,
-                    std::min(panel_cols_, shape_.n - col),
-                    k,
-                    std::min(panel_depth_, depth_ - k),
-                    k + panel_depth_ >= depth_};
-        divide(panel, workers.threads());
-        const bool same_a = one_depth && col > 0, same_b = !shared_b || (one_depth && one_col && row > 0);
-        pack(workers, panel, buffers, !same_a, !same_b);
-        multiply(workers, panel, buffers);
+        const Panel panel = panel_at(row, col, k, std::int64_t{2} * workers.threads());
+        const bool same_a = one_depth && col > 0, same_b = one_depth && one_col && row > 0;
+        const Packing packing = this->packing(panel, buffers, !same_a, !same_b);
+        workers.run(packing.parts(), [&](std::int64_t part) { packing.run(part); });
+        workers.run(panel.slices(),
+                    [&](std::int64_t index) { multiply_slice(panel, buffers, index, workers.worker_scratch()); });
       }
     }
   }
 }
 
-void PackedGemm::pack(Workers& workers, const Panel& panel, const Buffers& buffers, bool a, bool b) const {
+// Products lie one after the other in the parts of one panel: their parts to pack, and their slices, are numbered
+// throughout.
+void PackedGemm::run_together(Workers& workers, std::span<const PackedGemm> products) {
+  struct Place {
+    Panel panel;
+    Buffers buffers;
+    Packing packing;
+    std::int64_t parts, slices;  // of all products up to this one
+  };
+  std::array<Place, kMostTogether> places;
+  const std::size_t count = products.size();
+  const std::int64_t least_slices = ceil_div(std::int64_t{kSlicesAThread} * workers.threads(), std::ssize(products));
+  const PackedGemm& any = products.front();
+  for (std::int64_t col = 0; col < any.shape_.n; col += any.panel_cols_) {
+    for (std::int64_t k = 0; k < any.depth_; k += any.panel_depth_) {
+      ScratchParts scratch(workers.shared_scratch());
+      std::int64_t parts = 0, slices = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const Panel panel = products[i].panel_at(0, col, k, least_slices);
+        const Buffers buffers = products[i].buffers_at(scratch);
+        const Packing packing = products[i].packing(panel, buffers, true, true);
+        places[i] = {panel, buffers, packing, parts += packing.parts(), slices += panel.slices()};
+      }
+      const auto find = [&](std::int64_t index, std::int64_t Place::*end) {
+        std::size_t i = 0;
+        while (index >= places[i].*end) ++i;
+        return i;
+      };
+      workers.run(parts, [&](std::int64_t index) {
+        const Place& place = places[find(index, &Place::parts)];
+        place.packing.run(index - (place.parts - place.packing.parts()));
+      });
+      workers.run(slices, [&](std::int64_t index) {
+        const std::size_t i = find(index, &Place::slices);
+        const Place& place = places[i];
+        products[i].multiply_slice(place.panel, place.buffers, index - (place.slices - place.panel.slices()),
+                                   workers.worker_scratch());
+      });
+    }
+  }
+}
+
+PackedGemm::Buffers PackedGemm::buffers_at(ScratchParts& parts) const {
+  const std::int64_t depth = std::min(panel_depth_, depth_);
+  Buffers buffers{};
+  if (!own_a_ && !turned_) buffers.a = parts.floats(panel_rows_ * depth);
+  if (shares_b()) buffers.b = parts.floats(panel_cols_ * depth);
+  if (!sums_in_c() && !sums_in_slices()) buffers.sums = parts.floats(panel_rows_ * panel_cols_);
+  return buffers;
+}
+
+PackedGemm::Packing PackedGemm::packing(const Panel& panel, const Buffers& buffers, bool a, bool b) const {
   const auto job = [&](const Matrix& matrix, bool k_contiguous, std::int64_t first, std::int64_t count,
                        std::int64_t unit, float* to) {
     return PackJob{matrix, k_contiguous, unit_, first, count, panel.k, panel.depth, round_up(count, unit), block_, to};
   };
-  const PackJob a_job = job(arguments_.a, !shape_.trans_a, panel.row, a ? panel.rows : 0, tile_.rows, buffers.a);
-  const PackJob b_job = job(arguments_.b, shape_.trans_b, panel.col, b ? panel.cols : 0, kLanes, buffers.b);
-  const std::int64_t a_parts = a_job.parts();
-  workers.run(a_parts + b_job.parts(), [&](std::int64_t index) {
-    if (index < a_parts)
-      a_job.run(index, pack_a);
-    else
-      b_job.run(index - a_parts, pack_b);
-  });
-}
-
-void PackedGemm::multiply(Workers& workers, const Panel& panel, const Buffers& buffers) const {
-  const std::int64_t slices = ceil_div(panel.rows, panel.slice_rows) * ceil_div(panel.cols, panel.slice_cols);
-  workers.run(slices, [&](std::int64_t index) { multiply_slice(panel, buffers, index, workers.worker_scratch()); });
+  a &= !own_a_ && !turned_, b &= shares_b();
+  return {job(arguments_.a, !shape_.trans_a, panel.row, a ? panel.rows : 0, tile_.rows, buffers.a),
+          job(arguments_.b, shape_.trans_b, panel.col, b ? panel.cols : 0, kLanes, buffers.b)};
 }
 
 void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std::int64_t index,
@@ -229,34 +330,86 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
     slice.bias = bias_floats;
   }
   if (sums_in_slices()) slice.sums = parts.floats(rows_together() * slice_cols_);
-  if (rows_at_once_) slice.own_b = parts.floats(slice_cols_ * own_b_depth());
-  if (!by_strips_) return multiply_rows(panel, buffers, slice);
-
-  if (rows_at_once_) {
-    for (std::int64_t k = 0; k < panel.depth; k += block_) pack_own_b(panel, slice, k);
-  }
+  if (own_a_ || own_b_) slice.own = parts.floats(own_floats());
   std::optional<AmxTiles> tiles;
   if (unit_ == PackedUnit::amx) tiles.emplace();
+  if (!by_strips_) {
+    const std::int64_t step = few_rows() ? few_cols() : slice.cols;
+    Slice part = slice;
+    for (std::int64_t j = 0; j < slice.cols; j += step) {
+      part.col = slice.col + j, part.cols = std::min(step, slice.cols - j);
+      if (slice.bias != nullptr) part.bias = slice.bias + j;
+      multiply_rows(panel, buffers, part, slice.cols - j - part.cols);
+    }
+    if (stores_beside_caches()) finish_stores_beside_caches();
+    return;
+  }
+  if (own_b_) pack_own_panel(panel, slice);
   Slice strip = slice;
   for (std::int64_t r = 0; r < slice.rows; r += rows_together()) {
     strip.row = slice.row + r, strip.rows = std::min(rows_together(), slice.rows - r);
-    multiply_rows(panel, buffers, strip);
+    if (own_a_) pack_own_panel(panel, strip);
+    multiply_rows(panel, buffers, strip, turned_ ? slice.rows - r - strip.rows : 0);
   }
+  if (stores_beside_caches()) finish_stores_beside_caches();
 }
 
-// Packs the slice's columns of B in the block at k, for this worker only; returns their address.
-const float* PackedGemm::pack_own_b(const Panel& panel, const Slice& slice, std::int64_t k) const {
-  const std::int64_t depth = std::min(block_, panel.depth - k);
-  float* const to = slice.own_b + (by_strips_ ? round_up(slice.cols, kLanes) * k : 0);
-  pack_b({arguments_.b, shape_.trans_b, unit_, panel.col + slice.col, slice.cols, panel.k + k, depth}, {to, depth, 0});
+// Packs the slice's rows of A or columns of B in the block at k, for this worker only; returns their address.
+const float* PackedGemm::pack_own(const Panel& panel, const Slice& slice, std::int64_t k) const {
+  const std::int64_t depth = std::min(block_, panel.depth - k), at = panel.k + k;
+  float* to = slice.own;
+  if (own_a_) {
+    if (by_strips_) to += round_up(slice.rows, tile_.rows) * k;
+    pack_a({arguments_.a, !shape_.trans_a, unit_, panel.row + slice.row, slice.rows, at, depth}, {to, depth, 0});
+  } else {
+    if (by_strips_) to += round_up(slice.cols, kLanes) * k;
+    pack_b({arguments_.b, shape_.trans_b, unit_, panel.col + slice.col, slice.cols, at, depth}, {to, depth, 0});
+  }
   return to;
 }
 
-void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const Slice& slice) const {
+void PackedGemm::pack_own_panel(const Panel& panel, const Slice& slice) const {
+  for (std::int64_t k = 0; k < panel.depth; k += block_) pack_own(panel, slice, k);
+}
+
+// The lines of the matrix that a worker reads itself, in the block at k.
+LinesAhead PackedGemm::lines_ahead(const Panel& panel, const Slice& slice, std::int64_t k) const {
+  const Matrix& matrix = turned_ ? arguments_.a : arguments_.b;
+  const std::int64_t unit = unit_ == PackedUnit::f32 ? 1 : 2, at_k = unit * (panel.k + k);
+  const std::int64_t depth = std::min(unit * std::min(block_, panel.depth - k), shape_.k - at_k);
+  const std::int64_t first = turned_ ? panel.row + slice.row : panel.col + slice.col;
+  const std::int64_t count = turned_ ? slice.rows : slice.cols;
+  const bool k_contiguous = turned_ || shape_.trans_b;
+  const auto element = static_cast<std::int64_t>(size_of(matrix.dtype));
+  const auto* at = static_cast<const std::byte*>(matrix.data) +
+                   (k_contiguous ? first * matrix.row_stride + at_k : at_k * matrix.row_stride + first) * element;
+  const auto off = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(at) % LinesAhead::kLine);
+  return {at - off, matrix.row_stride * element, (k_contiguous ? depth : count) * element + off,
+          k_contiguous ? count : depth};
+}
+
+// C[row, col] = the slice's sums[col, row].
+void PackedGemm::store_turned(const Slice& slice) const {
+  with_element_type(arguments_.c.dtype, [&]<class T>(std::type_identity<T>) {
+    for (std::int64_t row = 0; row < slice.cols; row += kLanes) {
+      for (std::int64_t col = 0; col < slice.rows; col += kLanes) {
+        Floats block[kLanes];
+#pragma GCC unroll 16
+        for (int i = 0; i < kLanes; ++i) block[i] = load(slice.sums + (col + i) * slice_cols_ + row);
+        transpose(block);
+        for (std::int64_t i = 0; i < std::min(kLanes, slice.cols - row); ++i) {
+          store(elements<T>(arguments_.c, slice.col + row + i) + slice.row + col, block[i]);
+        }
+      }
+    }
+  });
+}
+
+void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const Slice& slice,
+                               std::int64_t more) const {
   const std::int64_t row = slice.row, rows = slice.rows, col = slice.col, cols = slice.cols;
   const std::int64_t c_row = panel.row + row, c_col = panel.col + col;
   const float* const bias = slice.bias;
-  const float* const own_b = slice.own_b;
   const Matrix& c = arguments_.c;
   float* sums = slice.sums;
   std::int64_t stride = slice_cols_;
@@ -269,23 +422,46 @@ void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const
     convert_rows(c.b16(c_row) + c_col, c.row_stride, rows, cols, sums, stride);
   }
 
-  const std::int64_t a_rows = round_up(panel.rows, tile_.rows);
+  const std::int64_t a_rows = round_up(own_a_ ? rows : panel.rows, tile_.rows), a_row = own_a_ ? 0 : row;
   const bool given_b = arguments_.packed_b != nullptr;
   // The packed columns that contain the slice's; the slice begins at column b_col.
-  const std::int64_t b_cols = round_up(own_b != nullptr ? cols : given_b ? shape_.n : panel.cols, kLanes);
-  const std::int64_t b_col = own_b != nullptr ? 0 : given_b ? c_col : col;
-  const float* const b_floats = own_b != nullptr ? own_b
-                                : given_b        ? floats(arguments_.packed_b) + b_cols * panel.k
-                                                 : buffers.b;
+  const std::int64_t b_cols = round_up(own_b_ ? cols : given_b ? shape_.n : panel.cols, kLanes);
+  const std::int64_t b_col = own_b_ ? 0 : given_b ? c_col : col;
+  const float* const a_floats = own_a_ ? slice.own : buffers.a;
+  const float* const b_floats = own_b_    ? slice.own
+                                : given_b ? floats(arguments_.packed_b) + b_cols * panel.k
+                                          : buffers.b;
   for (std::int64_t k = 0; k < panel.depth; k += block_) {
     TileArguments tile;
     tile.unit = unit_;
     tile.depth = std::min(block_, panel.depth - k);
     tile.ldc = stride;
     tile.add = shape_.accumulate || panel.k + k > 0;
-    const float* const a = buffers.a + a_rows * k + row * tile.depth;
-    const bool packs = own_b != nullptr && !by_strips_;
-    const float* const b = packs ? pack_own_b(panel, slice, k) : b_floats + b_cols * k + b_col * tile.depth;
+    tile.beside_caches = stores_beside_caches();
+    const float* a = a_floats + a_rows * k + a_row * tile.depth;
+    const float* b = b_floats + b_cols * k + b_col * tile.depth;
+    if (turned_) {
+      const Matrix& from = arguments_.a;
+      a = reinterpret_cast<const float*>(from.b16(c_row) + 2 * (panel.k + k));
+      tile.a_row_bytes = from.row_stride * static_cast<std::int64_t>(size_of(from.dtype));
+    }
+    const bool packs = (own_a_ || own_b_) && !by_strips_;
+    if (packs) (own_a_ ? a : b) = pack_own(panel, slice, k);
+    LinesAhead ahead;
+    if (turned_ || (packs && own_b_)) {
+      if (k + block_ < panel.depth) {
+        ahead = lines_ahead(panel, slice, k + block_);
+      } else if (more > 0) {
+        Slice next = slice;
+        if (turned_) {
+          next.row += slice.rows, next.rows = std::min(more, slice.rows);
+        } else {
+          next.col += slice.cols, next.cols = std::min(more, slice.cols);
+        }
+        ahead = lines_ahead(panel, next, 0);
+      }
+    }
+    tile.ahead = &ahead;
     const auto multiply_at = [&](std::int64_t r, std::int64_t j) {
       tile.a = a + r * tile.depth;
       tile.rows = std::min(tile_.rows, rows - r);
@@ -296,7 +472,7 @@ void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const
       tile.bias = bias != nullptr && k == 0 ? bias + j : nullptr;
       multiply_tile(tile);
     };
-    if constexpr (kStripOfAStays) {
+    if (kStripOfAStays && !few_rows()) {
       for (std::int64_t r = 0; r < rows; r += tile_.rows) {
         for (std::int64_t j = 0; j < cols; j += tile_.cols) multiply_at(r, j);
       }
@@ -307,6 +483,7 @@ void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const
     }
   }
 
+  if (turned_) return store_turned(slice);
   if (!sums_in_c() && panel.last) convert_rows(sums, stride, rows, cols, c.b16(c_row) + c_col, c.row_stride);
 }
 

@@ -43,8 +43,9 @@ bool any_work(const AttentionShape& shape) {
 }
 
 // Whether the tensor-core kernels can compute these; otherwise the fp32 kernels do.
-bool suits_mma(const AttentionShape& shape, const AttentionTensors& tensors) {
-  return tensors.q.dtype == DType::bf16 && shape.window == 0 && tensors.document_starts == nullptr &&
+bool suits_mma(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors) {
+  const bool masked = shape.window > 0 || tensors.document_starts != nullptr;
+  return tensors.q.dtype == DType::bf16 && (!masked || launch.masked_mma) &&
          (shape.head_dim == 64 || shape.head_dim == 128) && vectorizable(tensors.q) && vectorizable(tensors.k) &&
          vectorizable(tensors.v) && vectorizable(tensors.out);
 }
@@ -57,7 +58,7 @@ bool suits_mma(const AttentionGradients& gradients) {
 
 void attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors) {
   if (!any_work(shape)) return;
-  if (suits_mma(shape, tensors)) {
+  if (suits_mma(launch, shape, tensors)) {
     mma_attention_forward(launch, shape, tensors);
   } else {
     tiled_attention_forward(launch, shape, tensors);
@@ -73,7 +74,7 @@ void attention_backward(const Launch& launch, const AttentionShape& shape, const
           blocks_for(shape.batch * shape.seq * shape.heads, kThreads / kWarp), kThreads, 0, AttentionProblem(shape),
           HeadRows<const T>(gradients.dout), HeadRows<const T>(tensors.out), delta);
   });
-  if (suits_mma(shape, tensors) && suits_mma(gradients)) {
+  if (suits_mma(launch, shape, tensors) && suits_mma(gradients)) {
     mma_attention_backward(launch, shape, tensors, gradients, delta);
   } else {
     tiled_attention_backward(launch, shape, tensors, gradients, delta);

@@ -106,8 +106,7 @@ void tiled_attention_forward(const Launch& launch, const AttentionShape& shape, 
 void tiled_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
                               const AttentionGradients& gradients, const float* delta);
 
-/// bf16 of head dimension 64 or 128 on tensor cores, without a window or documents: attention_mma.cu. Rows must be
-/// vectorizable().
+/// bf16 of head dimension 64 or 128 on tensor cores: attention_mma.cu. Rows must be vectorizable().
 void mma_attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
 void mma_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
                             const AttentionGradients& gradients, const float* delta);

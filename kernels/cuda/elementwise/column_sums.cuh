@@ -38,6 +38,7 @@ __global__ void __launch_bounds__(kColumnLanes* kColumnTeams)
     column_sums_kernel(const Terms terms, std::int64_t rows, int cols, std::int64_t rows_per_chunk, float* partials) {
   constexpr int kTile = kColumnLanes * kWidth;
   __shared__ float shared[kColumnTeams][kTile];
+  await_earlier_kernels();
   const int first_column = blockIdx.x * kTile;
   const int column = first_column + static_cast<int>(threadIdx.x) * kWidth;
   const std::int64_t begin = blockIdx.y * rows_per_chunk;
@@ -68,6 +69,7 @@ template <int kSums>
 __global__ void __launch_bounds__(kColumnLanes* kCombineTeams)
     combine_column_sums_kernel(const float* partials, int chunks, int cols, float* out0, float* out1, bool accumulate) {
   __shared__ float shared[kCombineTeams][kColumnLanes];
+  await_earlier_kernels();
   const int width = kSums * cols, i = blockIdx.x * kColumnLanes + threadIdx.x;
   float total = 0.0F;
   if (i < width) {
@@ -90,8 +92,8 @@ void combine_column_sums(const Launch& launch, const float* partials, std::int64
                          float* out0, float* out1, bool accumulate) {
   if (cols == 0) return;
   const dim3 threads(kColumnLanes, kCombineTeams);
-  start("combine_column_sums", launch, combine_column_sums_kernel<kSums>, blocks_for(kSums * cols, kColumnLanes),
-        threads, 0, partials, static_cast<int>(chunks), static_cast<int>(cols), out0, out1, accumulate);
+  start_early("combine_column_sums", launch, combine_column_sums_kernel<kSums>, blocks_for(kSums * cols, kColumnLanes),
+              threads, partials, static_cast<int>(chunks), static_cast<int>(cols), out0, out1, accumulate);
 }
 
 /// Both steps. `partials` has partial_bytes(column_sum_chunks(rows, cols).count, kSums, cols) bytes. Sums over no rows
@@ -104,8 +106,8 @@ void column_sums(const Launch& launch, const Terms& terms, std::int64_t rows, st
   if (chunks.count > 0) {
     const dim3 blocks(blocks_for(cols, kColumnLanes * kWidth), static_cast<unsigned>(chunks.count));
     const dim3 threads(kColumnLanes, kColumnTeams);
-    start("column_sums", launch, column_sums_kernel<kWidth, kSums, Terms>, blocks, threads, 0, terms, rows,
-          static_cast<int>(cols), chunks.rows, partials);
+    start_early("column_sums", launch, column_sums_kernel<kWidth, kSums, Terms>, blocks, threads, terms, rows,
+                static_cast<int>(cols), chunks.rows, partials);
   }
   combine_column_sums<kSums>(launch, partials, chunks.count, cols, out0, out1, accumulate);
 }

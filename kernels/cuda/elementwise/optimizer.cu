@@ -45,17 +45,17 @@ __device__ void sum_squares_block(const SumSquaresOf& of, int block, double* sha
   const std::int64_t vectors = items.rows * items.vectors;
 #pragma unroll 4
   for (std::int64_t i = first; i < vectors; i += step) {
-    const std::int64_t row = items.rows > 1 ? i / items.vectors : 0;
+    const Place at = place_of(i, items.vectors);
     float v[kWidth];
-    load(of.x.at(row, (i - row * items.vectors) * kWidth), v);
+    load(of.x.at(at.row, at.piece * kWidth), v);
     total += static_cast<double>((v[0] * v[0] + v[1] * v[1]) + (v[2] * v[2] + v[3] * v[3]));
   }
   // The elements of each row that vectors don't cover: all of them if there are no vectors.
   const std::int64_t singles = items.per_row - items.vectors, begin = items.vectors * kWidth;
 #pragma unroll 4
   for (std::int64_t i = first; i < items.rows * singles; i += step) {
-    const std::int64_t row = items.rows > 1 ? i / singles : 0;
-    const double value = *of.x.at(row, begin + (i - row * singles));
+    const Place at = place_of(i, singles);
+    const double value = *of.x.at(at.row, begin + at.piece);
     total += value * value;
   }
   total = block_sum(total, shared);

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/cpu/experts/experts.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/row_moves.h"
 
 namespace weft::cuda {
 
@@ -33,6 +35,9 @@ void gather_rows(const Launch& launch, const Matrix& x, const Matrix& sources, c
 void combine_rows(const Launch& launch, const Matrix& y, const Matrix& slots, const Matrix* weights, const Matrix& out);
 void combine_rows_backward(const Launch& launch, const CombinedRows& forward, const Matrix& dout, const Matrix& dy,
                            const Matrix& dweights);
+
+/// Copies bits. `others`: the buffer of each rank. A table whose rows don't fit is a fault, and such rows don't move.
+void move_rows(const Launch& launch, const kernels::RowMove& move, std::span<void* const> others);
 
 /// Products of each group's rows with its own matrix, and the gradients of these matrices. An element of a result is
 /// one sum over k in ascending order.

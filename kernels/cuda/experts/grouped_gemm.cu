@@ -70,30 +70,44 @@ __device__ void multiply_tile(const Operand<T>& left, const Operand<T>& right, s
   }
 }
 
+// Where each group's rows begin, and where the last one's end. After a collective that was given up, `offsets` has any
+// numbers; what is read and written stays within the `rows` of the buffers.
+struct GroupRows {
+  const std::int32_t* offsets;
+  std::int64_t rows;
+
+  __device__ std::int64_t first(std::int64_t group) const {
+    const std::int64_t at = offsets[group];
+    return at < 0 ? 0 : at < rows ? at : rows;
+  }
+  __device__ std::int64_t count(std::int64_t group) const { return first(group + 1) - first(group); }
+};
+
 // Block (t, j): tile t of the groups' tiles of rows, columns from j·kTile on.
 template <class T, bool kTransB>
 __global__ void __launch_bounds__(kTileThreads)
-    grouped_gemm_kernel(Stream<const T> a, Stream<const T> b, const std::int32_t* offsets, std::int64_t groups,
-                        std::int64_t n, std::int64_t k, Stream<T> c) {
+    grouped_gemm_kernel(Stream<const T> a, Stream<const T> b, GroupRows of, std::int64_t groups, std::int64_t n,
+                        std::int64_t k, Stream<T> c) {
   std::int64_t group = 0, tile = blockIdx.x;
   for (; group < groups; ++group) {
-    const std::int64_t tiles = (offsets[group + 1] - offsets[group] + kTile - 1) / kTile;
+    const std::int64_t tiles = (of.count(group) + kTile - 1) / kTile;
     if (tile < tiles) break;
     tile -= tiles;
   }
   if (group == groups) return;
-  const std::int64_t row = offsets[group] + tile * kTile, col = static_cast<std::int64_t>(blockIdx.y) * kTile;
+  const std::int64_t first = tile * kTile, row = of.first(group) + first,
+                     col = static_cast<std::int64_t>(blockIdx.y) * kTile;
   const Stream<const T> matrix{b.at(group * (kTransB ? n : k), 0), b.stride};
-  multiply_tile<true, kTransB>(Operand<T>{a, row, offsets[group + 1] - row}, Operand<T>{matrix, col, n - col}, k,
+  multiply_tile<true, kTransB>(Operand<T>{a, row, of.count(group) - first}, Operand<T>{matrix, col, n - col}, k,
                                c.at(row, col), c.stride, false);
 }
 
 // Block (g·tiles + i, j): rows from i·kTile on and columns from j·kTile on of the gradient of group g.
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
-    grouped_gradient_kernel(Stream<const T> a, Stream<const T> b, const std::int32_t* offsets, std::int64_t m,
-                            std::int64_t n, unsigned tiles, Stream<float> c, bool accumulate) {
-  const std::int64_t group = blockIdx.x / tiles, first = offsets[group], rows = offsets[group + 1] - first;
+    grouped_gradient_kernel(Stream<const T> a, Stream<const T> b, GroupRows of, std::int64_t m, std::int64_t n,
+                            unsigned tiles, Stream<float> c, bool accumulate) {
+  const std::int64_t group = blockIdx.x / tiles, first = of.first(group), rows = of.count(group);
   if (rows == 0 && accumulate) return;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x % tiles) * kTile;
   const std::int64_t col = static_cast<std::int64_t>(blockIdx.y) * kTile;
@@ -114,7 +128,8 @@ void grouped_gemm(const Launch& launch, bool trans_b, const Matrix& a, const Mat
   with_float_type(a.dtype, [&]<class T>(T*) {
     const auto kernel = trans_b ? grouped_gemm_kernel<T, true> : grouped_gemm_kernel<T, false>;
     start("grouped_gemm", launch, kernel, dim3(tiles, blocks_for(c.cols, kTile)), kTileThreads, 0,
-          stream_of<const T>(a), stream_of<const T>(b), offsets.i32(), groups, c.cols, a.cols, stream_of<T>(c));
+          stream_of<const T>(a), stream_of<const T>(b), GroupRows{offsets.i32(), c.rows}, groups, c.cols, a.cols,
+          stream_of<T>(c));
   });
 }
 
@@ -126,8 +141,8 @@ void grouped_gemm_gradient(const Launch& launch, const Matrix& a, const Matrix& 
   const auto groups = static_cast<unsigned>(offsets.cols - 1);
   with_float_type(a.dtype, [&]<class T>(T*) {
     start("grouped_gemm_gradient", launch, grouped_gradient_kernel<T>, dim3(groups * tiles, blocks_for(c.cols, kTile)),
-          kTileThreads, 0, stream_of<const T>(a), stream_of<const T>(b), offsets.i32(), a.cols, c.cols, tiles,
-          stream_of<float>(c), accumulate);
+          kTileThreads, 0, stream_of<const T>(a), stream_of<const T>(b), GroupRows{offsets.i32(), a.rows}, a.cols,
+          c.cols, tiles, stream_of<float>(c), accumulate);
   });
 }
 

@@ -39,7 +39,8 @@ std::uint32_t library_epilogue(const GemmKey& key, bool bias_gradient) {
     case Epilogue::gelu_gradient:
       return bias_gradient ? CUBLASLT_EPILOGUE_DGELU_BGRAD : CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::add:
-      throw std::logic_error("cuda::PreparedGemm: an addend is a side matrix of a product that accumulates");
+    case Epilogue::bias_gradient:
+      throw std::logic_error("cuda::PreparedGemm: an addend and a bias's gradient are side matrices alone");
   }
   if (bias_gradient) return CUBLASLT_EPILOGUE_BGRADB;  // the library's B is our A
   return key.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -112,6 +113,7 @@ void check_side(const GemmKey& key, const Matrix& c, const GemmSideMatrices& sid
   const auto like_c = [&](const Matrix& matrix) {
     return matrix.dtype == c.dtype && matrix.rows == key.m && matrix.cols == key.n;
   };
+  require(!side.into_scratch || side.bias_gradient != nullptr, "no bias's gradient for the scratch");
   require((side.second != nullptr) == (key.epilogue != Epilogue::none), "an epilogue without its matrix, or the other");
   require(side.second == nullptr || like_c(*side.second), "the second matrix differs from C");
   require((side.addend != nullptr) == key.accumulate, "the key accumulates, and no addend is given, or the other");
@@ -135,7 +137,10 @@ std::string to_hex(const GemmAlgorithm& algorithm) {
 }
 
 std::int64_t gemm_scratch_bytes(const GemmKey& key, GemmLayout layout) {
-  return kGemmWorkspace + cpu::copies_for(layout, key.shape(), key.inputs).bytes;
+  const std::int64_t bytes = kGemmWorkspace + cpu::copies_for(layout, key.shape(), key.inputs).bytes;
+  if (key.epilogue != Epilogue::bias_gradient) return bytes;
+  const std::int64_t sums = key.accumulate ? key.m * static_cast<std::int64_t>(sizeof(float)) : 0;
+  return std::max(bytes + sums, bias_gradient_scratch_bytes(key.k, key.m));
 }
 
 std::optional<GemmAlgorithm> parse_hex(std::string_view text) {
@@ -173,6 +178,7 @@ struct PreparedGemm::Impl {
   cublasLtHandle_t handle;
   bool empty;  // nothing to multiply: the other members are unused
   bool fused;  // does more than add a bias
+  bool into_scratch;
   cublasLtMatmulDescOpaque_t descriptor{};
   cublasLtMatrixLayoutOpaque_t a_layout{}, b_layout{}, c_layout{};
   cublasLtMatmulAlgo_t algorithm{};
@@ -189,7 +195,8 @@ struct PreparedGemm::Impl {
         b_shown(copies.b ? copies.b->matrix : b),
         handle(static_cast<cublasLtHandle_t>(library.get())),
         empty(key.m == 0 || key.n == 0 || key.k == 0),
-        fused(key.epilogue != Epilogue::none || side.bias_gradient != nullptr) {
+        fused(key.epilogue != Epilogue::none || side.bias_gradient != nullptr),
+        into_scratch(side.into_scratch) {
     if (empty) return;
     const cpu::GemmShape shown = cpu::shown_as(layout, key.shape());
     const cublasComputeType_t compute = key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -274,6 +281,10 @@ struct PreparedGemm::Impl {
   // The library's functions take non-const descriptors, but don't change them.
   cublasStatus_t multiply(const Launch& launch) {
     static constexpr float kOne = 1.0F, kZero = 0.0F;
+    if (into_scratch) {
+      const void* pointer = launch.scratch + kGemmWorkspace;
+      set(descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
+    }
     const void* const left = show(launch, a, copies.a);
     const void* const right = show(launch, b, copies.b);
     return cublas_lt().matmul(handle, &descriptor, &kOne, right, &b_layout, left, &a_layout,
@@ -365,59 +376,87 @@ void PreparedGemm::use(const GemmAlgorithm& algorithm) {
 namespace {
 
 // cuBLASLt's requirements for its second matrix (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), and equal strides for both:
-// tuned algorithms are kept by C's stride. cuBLASLt has no epilogue that adds a bias before GELU's gradient.
+// tuned algorithms are kept by C's stride. cuBLASLt has no epilogue that adds a bias before GELU's gradient or beside a
+// bias's gradient, which it writes in C's dtype.
 bool can_fuse(const GemmKey& key, const Matrix& c, const Matrix& other) {
   constexpr std::int64_t kStrideUnit = 8;
   constexpr std::uintptr_t kAlignment = 16;
   const auto aligned = [](const Matrix& matrix) {
     return reinterpret_cast<std::uintptr_t>(matrix.data) % kAlignment == 0;
   };
-  const bool empty = key.m == 0 || key.n == 0 || key.k == 0;
-  const bool known = !key.accumulate && (key.epilogue != Epilogue::gelu_gradient || !key.has_bias);
-  if (key.epilogue == Epilogue::add) return known && !empty && c.row_stride == other.row_stride;
-  return known && !empty && c.row_stride == other.row_stride && std::max(c.row_stride, c.cols) % kStrideUnit == 0 &&
-         aligned(c) && aligned(other);
+  if (key.m == 0 || key.n == 0 || key.k == 0) return false;
+  if (key.epilogue == Epilogue::bias_gradient) return !key.has_bias && c.dtype == other.dtype && aligned(other);
+  if (key.accumulate || c.row_stride != other.row_stride) return false;
+  if (key.epilogue == Epilogue::add) return true;
+  return (key.epilogue != Epilogue::gelu_gradient || !key.has_bias) &&
+         std::max(c.row_stride, c.cols) % kStrideUnit == 0 && aligned(c) && aligned(other);
 }
 
 }  // namespace
 
 GemmWithEpilogue::GemmWithEpilogue(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b,
                                    const Matrix& c, const Matrix* bias, const Matrix* other,
-                                   const GemmAlgorithm* algorithm, GemmLayout layout) {
+                                   const GemmAlgorithm* algorithm, GemmLayout layout)
+    : scratch_bytes_(gemm_scratch_bytes(key, layout)) {
   if (other != nullptr && layout != GemmLayout::own) {
     throw std::logic_error("cuda::GemmWithEpilogue: an epilogue needs the product's own layout");
   }
   if ((other != nullptr) != (key.epilogue != Epilogue::none)) {
     throw std::logic_error("cuda::GemmWithEpilogue: an epilogue and its matrix must be given together");
   }
-  if (key.epilogue == Epilogue::add && can_fuse(key, c, *other)) {
-    GemmKey sum = key;
-    sum.epilogue = Epilogue::none, sum.accumulate = true;
-    product_ = PreparedGemm::with_epilogue(library, sum, a, b, c, {.bias = bias, .addend = other}, algorithm);
-    if (product_) return;
-  } else if (other != nullptr && can_fuse(key, c, *other)) {
-    // The library's C is the epilogue's result, and its second matrix the epilogue's input.
-    const bool forward = key.epilogue == Epilogue::gelu;
-    const GemmSideMatrices side{.bias = bias, .second = forward ? &c : other};
-    product_ = PreparedGemm::with_epilogue(library, key, a, b, forward ? *other : c, side, algorithm);
-    if (product_) return;
-  }
+  if (other != nullptr && can_fuse(key, c, *other) && fuse(library, key, a, b, c, bias, *other, algorithm)) return;
   GemmKey plain = key;
   plain.epilogue = Epilogue::none;
   product_.emplace(library, plain, a, b, c, bias, algorithm, layout);
-  if (other != nullptr) behind_ = Behind{key.epilogue, c, *other};
+  if (other == nullptr) return;
+  behind_ = Behind{key.epilogue, c, *other, shaped(a, key.trans_a, key.m, key.k), key.accumulate};
+}
+
+// Whether the library has such a product.
+bool GemmWithEpilogue::fuse(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b,
+                            const Matrix& c, const Matrix* bias, const Matrix& other, const GemmAlgorithm* algorithm) {
+  GemmKey asked = key;
+  GemmSideMatrices side{.bias = bias};
+  const Matrix* written = &c;
+  switch (key.epilogue) {
+    case Epilogue::add:
+      asked.epilogue = Epilogue::none, asked.accumulate = true;
+      side.addend = &other;
+      break;
+    case Epilogue::bias_gradient:  // which the library can't add to an earlier one
+      asked.epilogue = Epilogue::none;
+      side.addend = key.accumulate ? &c : nullptr;
+      side.bias_gradient = &other, side.into_scratch = key.accumulate;
+      break;
+    case Epilogue::gelu:  // the library's C is the epilogue's result, and its second matrix the epilogue's input
+      side.second = &c, written = &other;
+      break;
+    case Epilogue::gelu_gradient:
+    case Epilogue::none:
+      side.second = &other;
+  }
+  product_ = PreparedGemm::with_epilogue(library, asked, a, b, *written, side, algorithm);
+  if (product_ && side.into_scratch) updated_ = other;
+  return product_.has_value();
 }
 
 void GemmWithEpilogue::run(const Launch& launch) const {
   product_->run(launch);
+  if (updated_) {
+    Matrix sums = *updated_;
+    sums.data = launch.scratch + kGemmWorkspace;
+    add(launch, *updated_, sums, *updated_);
+  }
   if (!behind_) return;
-  const auto& [epilogue, c, other] = *behind_;
+  const auto& [epilogue, c, other, a, accumulate] = *behind_;
   if (epilogue == Epilogue::add) {
     add(launch, other, c, c);
   } else if (epilogue == Epilogue::gelu) {
     gelu_forward(launch, c, other);
-  } else {
+  } else if (epilogue == Epilogue::gelu_gradient) {
     gelu_backward(launch, other, c, c);
+  } else {
+    bias_gradient(launch, a, other, accumulate);
   }
 }
 

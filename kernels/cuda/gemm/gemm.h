@@ -1,7 +1,7 @@
 // Matrix products by cuBLASLt: C (+)= op(A)·op(B) (+ bias). Its algorithms can be measured, and the choice kept. Parts
 // of a split k are added in fp32 in a fixed order, so each product is reproducible bit for bit.
-// An epilogue (GELU, its gradient, a matrix that is added) is fused into the product if cuBLASLt can, else a kernel
-// after it.
+// An epilogue (GELU, its gradient, a matrix that is added, a bias's gradient) is fused into the product if cuBLASLt
+// can, else a kernel after it.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct GemmAlgorithm {
 std::string to_hex(const GemmAlgorithm& algorithm);
 std::optional<GemmAlgorithm> parse_hex(std::string_view text);
 
-/// The matrices that a product may have beside A, B and C. Plans use the first two; bench_gpu times the others.
+/// The matrices that a product may have beside A, B and C.
 struct GemmSideMatrices {
   const Matrix* bias = nullptr;    // null unless key.has_bias
   const Matrix* second = nullptr;  // of an epilogue. gelu: C becomes gelu of the sums, which are written here;
@@ -44,6 +44,7 @@ struct GemmSideMatrices {
   const Matrix* addend = nullptr;  // C = addend + op(A)·op(B), if key.accumulate; of C's shape, dtype and row stride
   /// Written, in C's dtype. With gelu_gradient the sums of C's columns, else the sums of op(A)'s rows.
   const Matrix* bias_gradient = nullptr;
+  bool into_scratch = false;  // the bias's gradient is written to the scratch after kGemmWorkspace, not to its matrix
 };
 
 /// cuBLASLt on the device that was current at construction. All products of the device share it. The first object loads
@@ -66,7 +67,7 @@ class CublasLt {
 
 /// Bytes of Launch::scratch that cuBLASLt gets for every product, on a 256-byte boundary.
 constexpr std::int64_t kGemmWorkspace = std::int64_t{32} << 20;
-/// Bytes of scratch of a product in a layout: kGemmWorkspace plus those of the copies.
+/// Bytes of scratch of a product in a layout: kGemmWorkspace plus those of the copies, or of a bias's gradient.
 std::int64_t gemm_scratch_bytes(const GemmKey& key, GemmLayout layout);
 
 /// A product with its buffers: run() makes no allocation of ours. A and B are both f32 (then C is f32, computed in real
@@ -114,8 +115,8 @@ class PreparedGemm {
 class GemmWithEpilogue {
  public:
   /// Like PreparedGemm, but C is always the matrix of sums, as in graph/operation.h. `other` is the matrix that the
-  /// epilogue writes (gelu) or reads (the others), of C's shape and dtype; null without an epilogue. Products with
-  /// an epilogue have only their own layout.
+  /// epilogue writes (gelu) or reads (gelu_gradient, add), of C's shape and dtype, or a bias's gradient, fp32 [m]; null
+  /// without an epilogue. Products with an epilogue have only their own layout.
   GemmWithEpilogue(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c,
                    const Matrix* bias, const Matrix* other, const GemmAlgorithm* algorithm,
                    GemmLayout layout = GemmLayout::own);
@@ -123,7 +124,7 @@ class GemmWithEpilogue {
   void run(const Launch& launch) const;
   /// Algorithms of the library's product, which includes the epilogue if fused().
   std::vector<GemmAlgorithm> candidates(int most) const { return product_->candidates(most); }
-  std::int64_t scratch_bytes() const { return product_->scratch_bytes(); }
+  std::int64_t scratch_bytes() const { return scratch_bytes_; }
   bool fused() const { return !behind_; }
 
  private:
@@ -131,10 +132,17 @@ class GemmWithEpilogue {
   struct Behind {
     Epilogue epilogue;
     Matrix c, other;
+    Matrix a;  // whose rows are summed
+    bool accumulate;
   };
+
+  bool fuse(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c,
+            const Matrix* bias, const Matrix& other, const GemmAlgorithm* algorithm);
 
   std::optional<PreparedGemm> product_;
   std::optional<Behind> behind_;
+  std::optional<Matrix> updated_;  // gets what the product has written to scratch
+  std::int64_t scratch_bytes_ = 0;
 };
 
 }  // namespace weft::cuda

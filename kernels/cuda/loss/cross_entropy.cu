@@ -1,7 +1,8 @@
 // Softmax cross-entropy of whole rows, and of rows whose vocabulary is divided into parts; see cross_entropy.h. A block
 // takes a row, which it reads once for Σ eˣ: each thread moves its reference when it finds larger numbers, then the
 // block combines the threads' sums. Between the sum and the gradient a whole row stays in shared memory if it fits;
-// otherwise it is read again, mostly from the L2 cache.
+// otherwise it is read again, mostly from the L2 cache. A cluster of blocks does the same with as many threads, each
+// block keeping its threads' part of the row, so that more rows are in work at once.
 #include <cfloat>
 #include <cstdint>
 #include <stdexcept>
@@ -31,27 +32,55 @@ __device__ float exponential(float x, float reference) {
 
 constexpr int kRowBatch = 4;  // pieces that a thread loads before it uses them
 
-// The sum over the first n elements of a row whose length is a whole number of pieces. All threads of the block must
-// call, and all get the sum. With kStaged, stage[i] becomes piece i as it was read, written by thread i mod
-// blockDim.x. The order of additions depends only on n and blockDim.x.
-template <class T, int kWidth, bool kStaged>
+// The threads that work on a row: all of a block, or of a cluster of blocks.
+struct RowBlock {
+  __device__ static int number() { return static_cast<int>(threadIdx.x); }
+  __device__ static int count() { return static_cast<int>(blockDim.x); }
+  template <class Combine>
+  __device__ static float combined(float x, float nothing, float* shared, int /*use*/, const Combine& combine) {
+    return over_block(x, nothing, shared, combine);
+  }
+};
+struct RowCluster {
+  __device__ static int number() {
+    return static_cast<int>(blockIdx.x) % kOfCluster * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x);
+  }
+  __device__ static int count() { return kOfCluster * static_cast<int>(blockDim.x); }
+  // In over_block()'s order, by numbers in shared memory of their own for each use.
+  template <class Combine>
+  __device__ static float combined(float x, float nothing, float* shared, int use, const Combine& combine) {
+    x = over_lanes<kWarp>(x, combine);
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, warps = static_cast<int>(blockDim.x) / kWarp;
+    if (lane == 0) shared[use * kWarp + number() / kWarp] = x;
+    cluster_barrier();
+    x = lane < kOfCluster * warps ? of_block(lane / warps, shared + use * kWarp + lane) : nothing;
+    return over_lanes<kWarp>(x, combine);
+  }
+};
+
+// The sum over the first n elements of a row whose length is a whole number of pieces. All threads of the team must
+// call, and all get the sum. With kStaged, a block keeps the pieces that its threads read, for
+// write_softmax_gradient(). The order of additions depends only on n and the team's size.
+template <class T, int kWidth, bool kStaged, class Team = RowBlock>
 __device__ ExponentialSum exponential_sum(const T* x, std::int64_t n, Raw<T, kWidth>* stage, float* shared) {
-  const std::int64_t pieces = (n + kWidth - 1) / kWidth;
+  const std::int64_t pieces = (n + kWidth - 1) / kWidth, stride = Team::count();
   float top = -INFINITY, total = 0.0F;
-  for (std::int64_t first = threadIdx.x; first < pieces; first += static_cast<std::int64_t>(kRowBatch) * blockDim.x) {
+  [[maybe_unused]] auto* kept = stage + threadIdx.x;
+  for (std::int64_t first = Team::number(); first < pieces; first += kRowBatch * stride) {
     Raw<T, kWidth> raw[kRowBatch];
 #pragma unroll
     for (int u = 0; u < kRowBatch; ++u) {
-      const std::int64_t piece = first + static_cast<std::int64_t>(u) * blockDim.x;
+      const std::int64_t piece = first + u * stride;
       raw[u] = Raw<T, kWidth>{};
       if (piece < pieces) raw[u] = fetch<kWidth>(x + piece * kWidth);
     }
     float values[kRowBatch][kWidth], largest = top;
 #pragma unroll
     for (int u = 0; u < kRowBatch; ++u) {
-      const std::int64_t piece = first + static_cast<std::int64_t>(u) * blockDim.x;
+      const std::int64_t piece = first + u * stride;
       if constexpr (kStaged) {
-        if (piece < pieces) stage[piece] = raw[u];
+        if (piece < pieces) *kept = raw[u];
+        kept += blockDim.x;
       }
       unpack(raw[u], values[u]);
       if ((piece + 1) * kWidth > n) {
@@ -72,8 +101,9 @@ __device__ ExponentialSum exponential_sum(const T* x, std::int64_t n, Raw<T, kWi
       total += sum;
     }
   }
-  const float whole = block_max(top, shared);
-  return {whole, block_sum(total * exponential(reference_of(top), reference_of(whole)), shared)};
+  const float whole = Team::combined(top, -INFINITY, shared, 0, Largest{});
+  const float scaled = total * exponential(reference_of(top), reference_of(whole));
+  return {whole, Team::combined(scaled, 0.0F, shared, 1, Sum{})};
 }
 
 // The number of threads that a row of `pieces` pieces keeps busy.
@@ -90,13 +120,13 @@ struct SoftmaxGradient {
 };
 
 // Overwrites the row's logits with the gradient. Reads the first `tokens` logits (from shared memory `stage`, as
-// exponential_sum() left them, if kStaged) and writes zeros after them up to `cols`. All threads of the block must
-// call.
-template <class T, int kWidth, bool kStaged>
+// exponential_sum() left them, if kStaged) and writes zeros after them up to `cols`. All threads of the team must call.
+template <class T, int kWidth, bool kStaged, class Team = RowBlock>
 __device__ void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage, std::int64_t cols, std::int64_t tokens,
                                        const SoftmaxGradient& of) {
-  const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
-  for (std::int64_t first = threadIdx.x; first < pieces; first += kRowBatch * stride) {
+  const std::int64_t pieces = cols / kWidth, stride = Team::count();
+  [[maybe_unused]] const auto* kept = stage + threadIdx.x;
+  for (std::int64_t first = Team::number(); first < pieces; first += kRowBatch * stride) {
     Raw<T, kWidth> raw[kRowBatch];
 #pragma unroll
     for (int u = 0; u < kRowBatch; ++u) {
@@ -104,11 +134,12 @@ __device__ void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage, std::i
       raw[u] = Raw<T, kWidth>{};
       if (piece * kWidth >= tokens) continue;
       if constexpr (kStaged) {
-        raw[u] = stage[piece];
+        raw[u] = kept[u * static_cast<int>(blockDim.x)];
       } else {
         raw[u] = fetch<kWidth>(x + piece * kWidth);
       }
     }
+    if constexpr (kStaged) kept += kRowBatch * static_cast<int>(blockDim.x);
 #pragma unroll
     for (int u = 0; u < kRowBatch; ++u) {
       const std::int64_t piece = first + u * stride, col = piece * kWidth;
@@ -131,18 +162,18 @@ __device__ void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage, std::i
 }
 
 // Whether the row has a target. Without one its loss is 0 and so is its gradient, if `cols` of it are wanted.
-template <class T, int kWidth>
+template <class T, int kWidth, class Team = RowBlock>
 __device__ bool has_target(std::int64_t target, std::int64_t vocab, float* loss, T* x, std::int64_t cols,
                            Fault* fault) {
   if (target >= vocab) {
-    if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
+    if (Team::number() == 0) report(fault, Fault::target_outside_vocabulary);
     return false;
   }
   if (target >= 0) return true;
-  if (threadIdx.x == 0) *loss = 0.0F;
+  if (Team::number() == 0) *loss = 0.0F;
   const float zeros[kWidth] = {};
-  const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
-  for (std::int64_t piece = threadIdx.x; piece < pieces; piece += stride) store(x + piece * kWidth, zeros);
+  const std::int64_t pieces = cols / kWidth, stride = Team::count();
+  for (std::int64_t piece = Team::number(); piece < pieces; piece += stride) store(x + piece * kWidth, zeros);
   return false;
 }
 
@@ -150,27 +181,62 @@ constexpr int kMostThreads = 1024, kSumThreads = 1024;
 constexpr std::int64_t kStatic = 1024;           // of a block's shared memory, at the most
 constexpr std::int64_t kShareable = 110 * 1024;  // two such rows fit into an H100's shared memory at once
 
-template <class T, int kWidth, bool kStaged>
-__global__ void __launch_bounds__(kMostThreads)
-    cross_entropy_kernel(Stream<T> logits, std::int64_t cols, std::int64_t vocab, const std::int32_t* targets,
-                         float* losses, const float* grad_scale, Fault* fault) {
-  __shared__ float shared[kWarp];
-  auto* stage = dynamic_shared<Raw<T, kWidth>>();
-  const std::int64_t row = blockIdx.x, target = targets[row];
-  T* x = logits.at(row, 0);
-  if (!has_target<T, kWidth>(target, vocab, losses + row, x, grad_scale != nullptr ? cols : 0, fault)) return;
+// The loss of a row, and its gradient unless grad_scale is null.
+template <class T, int kWidth, bool kStaged, class Team>
+__device__ void cross_entropy_of_row(T* x, std::int64_t cols, std::int64_t vocab, std::int64_t target, float* loss,
+                                     const float* grad_scale, Raw<T, kWidth>* stage, float* shared, Fault* fault) {
+  if (!has_target<T, kWidth, Team>(target, vocab, loss, x, grad_scale != nullptr ? cols : 0, fault)) return;
   const float picked = to_float(x[target]);
-  const ExponentialSum sum = exponential_sum<T, kWidth, kStaged>(x, vocab, stage, shared);
+  const ExponentialSum sum = exponential_sum<T, kWidth, kStaged, Team>(x, vocab, stage, shared);
   const float reference = reference_of(sum.top);
-  if (threadIdx.x == 0) {
+  if (Team::number() == 0) {
     const double log_sum = static_cast<double>(logf(sum.total)) + static_cast<double>(reference);
-    losses[row] = static_cast<float>(log_sum - static_cast<double>(picked));
+    *loss = static_cast<float>(log_sum - static_cast<double>(picked));
   }
   if (grad_scale == nullptr) return;
   const float scale = *grad_scale, factor = scale / sum.total;
   // p − 1 is computed in fp32, before it is rounded to T.
   const float at_target = (exponential(picked, reference) / sum.total - 1.0F) * scale;
-  write_softmax_gradient<T, kWidth, kStaged>(x, stage, cols, vocab, {reference, factor, target, at_target});
+  write_softmax_gradient<T, kWidth, kStaged, Team>(x, stage, cols, vocab, {reference, factor, target, at_target});
+}
+
+template <class T, int kWidth, bool kStaged>
+__global__ void __launch_bounds__(kMostThreads)
+    cross_entropy_kernel(Stream<T> logits, std::int64_t cols, std::int64_t vocab, const std::int32_t* targets,
+                         float* losses, const float* grad_scale, Fault* fault) {
+  __shared__ float shared[kWarp];
+  const std::int64_t row = blockIdx.x;
+  cross_entropy_of_row<T, kWidth, kStaged, RowBlock>(logits.at(row, 0), cols, vocab, targets[row], losses + row,
+                                                     grad_scale, dynamic_shared<Raw<T, kWidth>>(), shared, fault);
+}
+
+constexpr int kClusterSums = 2 * kWarp;  // floats in shared memory before the pieces
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kMostThreads / kOfCluster)
+    clustered_cross_entropy_kernel(Stream<T> logits, std::int64_t cols, std::int64_t vocab, const std::int32_t* targets,
+                                   float* losses, const float* grad_scale, Fault* fault) {
+  auto* const shared = dynamic_shared<float>();
+  auto* const stage = reinterpret_cast<Raw<T, kWidth>*>(shared + kClusterSums);
+  const std::int64_t row = blockIdx.x / kOfCluster;
+  cross_entropy_of_row<T, kWidth, true, RowCluster>(logits.at(row, 0), cols, vocab, targets[row], losses + row,
+                                                    grad_scale, stage, shared, fault);
+  cluster_barrier();  // the others read this block's shared memory
+}
+
+// Launches it, unless the row is too short for the threads or a block's part of it too long for the shared memory.
+template <class T, int kWidth>
+bool start_clustered(const Launch& launch, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
+                     const Matrix& losses, const Matrix& grad_scale, int threads) {
+  const std::int64_t pieces = (vocab + kWidth - 1) / kWidth;
+  const std::int64_t kept = blocks_for(pieces, threads) * static_cast<std::int64_t>(threads / kOfCluster);
+  const std::int64_t bytes = kClusterSums * static_cast<std::int64_t>(sizeof(float)) +
+                             kept * static_cast<std::int64_t>(sizeof(Raw<T, kWidth>));
+  if (threads % (kOfCluster * kWarp) != 0 || bytes > launch.shared_bytes) return false;
+  start_clusters("cross_entropy", launch, clustered_cross_entropy_kernel<T, kWidth>,
+                 static_cast<unsigned>(logits.rows * kOfCluster), threads / kOfCluster, static_cast<std::size_t>(bytes),
+                 stream_of<T>(logits), logits.cols, vocab, targets.i32(), losses.f32(), grad_scale.f32(), launch.fault);
+  return true;
 }
 
 __global__ void __launch_bounds__(kSumThreads)
@@ -200,6 +266,10 @@ void cross_entropy(const Launch& launch, std::int64_t vocab, const Matrix& logit
     const std::int64_t pieces = (vocab + kWidth - 1) / kWidth;
     const auto bytes = pieces * static_cast<std::int64_t>(sizeof(Raw<T, kWidth>));
     const int threads = row_threads(pieces, bytes > kShareable ? kMostThreads : kMostThreads / 2);
+    if (launch.clustered_loss && grad_scale != nullptr &&
+        start_clustered<T, kWidth>(launch, vocab, logits, targets, losses, *grad_scale, threads)) {
+      return;
+    }
     const bool staged = grad_scale != nullptr && bytes <= launch.shared_bytes - kStatic;
     const auto kernel = staged ? cross_entropy_kernel<T, kWidth, true> : cross_entropy_kernel<T, kWidth, false>;
     if (staged && launch.part != LaunchPart::kernels) {

@@ -70,7 +70,10 @@ template <class Prepared>
 struct ScratchOf {
   const Prepared& prepared;
 
-  cpu::Scratch operator()(Call<graph::Gemm> /*call*/) const { return prepared.scratch(); }
+  cpu::Scratch operator()(Call<graph::Gemm> c) const {
+    if (c->epilogue != Epilogue::bias_gradient) return prepared.scratch();
+    return larger(prepared.scratch(), cpu::bias_gradient_scratch(c->k, c->m));
+  }
   cpu::Scratch operator()(Call<graph::GroupedGemm> c) const {
     return cpu::grouped_gemm_scratch(c->rows, c->n, c->k, c["A"].dtype, prepared);
   }
@@ -121,6 +124,7 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
     if (c->epilogue == Epilogue::gelu) cpu::gelu_forward(where, c["C"], c["gelu"]);
     if (c->epilogue == Epilogue::gelu_gradient) cpu::gelu_backward(where, c["x"], c["C"], c["C"]);
     if (c->epilogue == Epilogue::add) cpu::add(where, c["addend"], c["C"], c["C"]);
+    if (c->epilogue == Epilogue::bias_gradient) cpu::bias_gradient(where, c["A"], c["db"], c->accumulate);
   }
   void operator()(Call<graph::PackWeight> c) const {
     cpu::pack_gemm_b(where, {.m = 1, .n = c->n, .k = c->k, .trans_b = c->trans_b}, c["B"],

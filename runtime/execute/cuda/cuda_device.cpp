@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "kernels/cuda/elementwise/elementwise.h"
+#include "kernels/cuda/experts/experts.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/task_arguments.h"
 
@@ -23,9 +24,9 @@ namespace {
 using cuda::check;
 
 std::string_view text_of(cuda::Fault fault) {
-  constexpr std::array<std::string_view, 4> kTexts = {"none", "a token is outside of the vocabulary",
-                                                      "a position is outside of the context",
-                                                      "a target is outside of the vocabulary"};
+  constexpr std::array<std::string_view, 5> kTexts = {
+      "none", "a token is outside of the vocabulary", "a position is outside of the context",
+      "a target is outside of the vocabulary", "a rank can't give its experts' ranks as many rows"};
   const auto index = static_cast<std::size_t>(fault);
   return index < kTexts.size() ? kTexts[index] : "an unknown fault";
 }
@@ -184,6 +185,10 @@ void CudaDevice::copy(DeviceStream stream, void* to, const void* from, std::int6
 void CudaDevice::sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
                      DType dtype) {
   cuda::sum_in_rank_order({native(stream), nullptr, fault_}, sources, out, count, dtype);
+}
+
+void CudaDevice::move_rows(DeviceStream stream, const kernels::RowMove& move, std::span<void* const> others) {
+  cuda::move_rows({native(stream), nullptr, fault_}, move, others);
 }
 
 std::int64_t CudaDevice::scratch_bytes(const graph::Graph& graph, const graph::Task& task) {

@@ -35,6 +35,7 @@ class CudaDevice : public Device {
   void copy(DeviceStream stream, void* to, const void* from, std::int64_t bytes) override;
   void sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
            DType dtype) override;
+  void move_rows(DeviceStream stream, const kernels::RowMove& move, std::span<void* const> others) override;
   std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task) override;
   std::unique_ptr<DeviceTask> prepare(const graph::Task& task, std::vector<cpu::Matrix> arguments,
                                       std::byte* scratch) override;
@@ -56,6 +57,8 @@ class CudaDevice : public Device {
   void push_range(const std::string& name) override;
   void pop_range() override;
   std::int64_t allocated_bytes() const override { return allocated_; }
+  /// Memory of this device that a library has allocated for the same purpose.
+  void count(std::int64_t bytes) { allocated_ += bytes; }
 
   /// Makes this device the calling thread's current one, as calls of CUDA's libraries need it.
   void use() const;

@@ -73,7 +73,11 @@ class CudaGemmTrials {
     const auto operands = operands_of(p);
     std::vector<cpu::Matrix> matrices(operands.begin(), operands.end());
     if (p.has_bias) matrices.push_back({nullptr, 1, p.n, p.n, p.output});
-    if (p.epilogue != Epilogue::none) matrices.push_back(matrices[2]);
+    if (p.epilogue == Epilogue::bias_gradient) {
+      matrices.push_back({nullptr, 1, p.m, p.m, DType::f32});
+    } else if (p.epilogue != Epilogue::none) {
+      matrices.push_back(matrices[2]);
+    }
     std::vector<cuda::DeviceBuffer> memory;
     for (cpu::Matrix& matrix : matrices) {
       memory.push_back(random_numbers(matrix));

@@ -76,6 +76,8 @@ const Matrix* matrix_of_epilogue(const Call<graph::Gemm>& c) {
       return c.find("x");
     case Epilogue::add:
       return c.find("addend");
+    case Epilogue::bias_gradient:
+      return c.find("db");
   }
   return nullptr;
 }
@@ -229,7 +231,8 @@ class CudaTaskOf final : public CudaTask {
       : operation_(operation),
         slots_(std::move(slots)),
         prepared_(Preparation{libraries}(call())),
-        launch_{nullptr, scratch, nullptr, ScratchOf{libraries}(call()), libraries.shared_bytes()} {
+        launch_(libraries.launch()) {
+    launch_.scratch = scratch, launch_.scratch_bytes = ScratchOf{libraries}(call());
     if constexpr (std::is_same_v<PreparedFor<Op>, const cuda::CudnnAttention*>) {
       if (prepared_ != nullptr) bound_ = prepared_->bind(pointers_of(call(), scratch));
     }
@@ -308,10 +311,16 @@ std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks
 }
 
 CudaLibraries::CudaLibraries(CudaSettings settings) : settings_(std::move(settings)) {
-  int device = 0;
+  int device = 0, capability = 0;
+  const auto get = [&](int& value, cudaDeviceAttr attribute) {
+    cuda::check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  };
   cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-  cuda::check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-              "cudaDeviceGetAttribute");
+  get(launch_.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  get(capability, cudaDevAttrComputeCapabilityMajor);
+  launch_.early = settings_.kernels.early_start && capability >= 9;
+  launch_.clustered_loss = settings_.kernels.clustered_loss && capability >= 9;
+  launch_.masked_mma = settings_.kernels.masked_mma;
 }
 
 GemmProblem CudaLibraries::problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots) const {

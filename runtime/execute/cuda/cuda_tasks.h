@@ -39,8 +39,8 @@ class CudaLibraries {
   /// Numbers that kernels read, copied to the device once.
   const float* constants(const std::vector<float>& values);
 
-  /// The most shared memory that a block of a kernel can have.
-  int shared_bytes() const { return shared_bytes_; }
+  /// A launch without addresses: what a block can have, and which forms of kernels were asked for and can run.
+  const cuda::Launch& launch() const { return launch_; }
 
   /// On the current device.
   explicit CudaLibraries(CudaSettings settings = {});
@@ -53,7 +53,7 @@ class CudaLibraries {
   cuda::CudnnHandle cudnn_;
   std::map<std::pair<cuda::AttentionLayout, bool>, std::unique_ptr<cuda::CudnnAttention>> attention_;  // and backward
   std::map<std::vector<float>, cuda::DeviceBuffer> constants_;
-  int shared_bytes_ = 0;
+  cuda::Launch launch_;
 };
 
 /// Work with its device addresses. run() enqueues and allocates nothing.

@@ -13,6 +13,7 @@
 #include "base/id.h"
 #include "graph/graph.h"
 #include "kernels/cpu/matrix.h"
+#include "kernels/row_moves.h"
 
 namespace weft::execute {
 
@@ -81,6 +82,9 @@ class Device {
   /// out = Σ sources, added in fp32 in their order and rounded once; integers wrap. `out` may be one of them.
   virtual void sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
                    DType dtype) = 0;
+  /// Moves rows between a rank's buffer and `others`, the buffer of each rank. Where they go, the table tells when the
+  /// stream comes to it. synchronize() throws if rows don't fit.
+  virtual void move_rows(DeviceStream stream, const kernels::RowMove& move, std::span<void* const> others) = 0;
 
   /// Bytes of scratch that the task prepared from this computation asks for, known before it has addresses.
   virtual std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task) = 0;

@@ -37,7 +37,40 @@ void take_parts(Device& device, std::span<const GroupMember> members, int rank) 
   }
 }
 
+// All rows for `rank` of an exchange, from where the givers have them.
+void take_rows(Device& device, std::span<const GroupMember> members, int rank) {
+  const GroupMember& member = members[static_cast<std::size_t>(rank)];
+  std::vector<void*> given;
+  for (const GroupMember& giver : members) given.push_back(const_cast<void*>(giver.call.in));  // only read
+  device.move_rows(member.stream, rows_taken(member.call, static_cast<int>(members.size()), rank), given);
+}
+
+kernels::RowMove rows_of(const comm::CollectiveCall& call, int ranks, int rank) {
+  kernels::RowMove move;
+  move.table = call.table.offsets;
+  move.ranks = ranks, move.experts = call.table.experts;
+  move.rows = call.table.rows, move.most = call.table.most;
+  move.row_bytes = call.bytes_of(call.count);
+  move.rank = rank;
+  return move;
+}
+
 }  // namespace
+
+kernels::RowMove rows_taken(const comm::CollectiveCall& call, int ranks, int rank) {
+  kernels::RowMove move = rows_of(call, ranks, rank);
+  move.holds = !call.inverse;
+  move.collects = true;
+  move.own = call.out;
+  return move;
+}
+
+kernels::RowMove rows_given(const comm::CollectiveCall& call, int ranks, int rank) {
+  kernels::RowMove move = rows_of(call, ranks, rank);
+  move.holds = call.inverse;
+  move.own = const_cast<void*>(call.in);  // only read
+  return move;
+}
 
 DeviceGroup::DeviceGroup(Device& device, std::size_t size) {
   for (auto* events : {&ready_, &reduced_, &finished_}) {
@@ -57,7 +90,6 @@ void DeviceGroup::meet(Device& device, std::span<const GroupMember> members, std
 void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) {
   const comm::CollectiveCall& first = members.front().call;
   if (members.size() != ready_.size()) throw std::logic_error("a collective of other members than its group's");
-  if (first.kind == comm::CollectiveKind::exchange_rows) throw std::logic_error("devices have no exchange_rows");
   for (const GroupMember& member : members) {
     if (!member.call.matches(first)) throw std::logic_error("the members' collectives differ");
   }
@@ -72,8 +104,9 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
   }
   if (sums && first.in_place()) meet(device, members, reduced_);
   const bool broadcasts = first.kind == comm::CollectiveKind::broadcast;
-  const bool exchanges = first.kind == comm::CollectiveKind::all_to_all;
-  for (int r = 0; exchanges && r < size; ++r) take_parts(device, members, r);
+  const bool of_rows = first.kind == comm::CollectiveKind::exchange_rows;
+  const bool exchanges = of_rows || first.kind == comm::CollectiveKind::all_to_all;
+  for (int r = 0; exchanges && r < size; ++r) (of_rows ? take_rows : take_parts)(device, members, r);
   for (const GroupMember& member : members) {
     for (int peer = 0; peer < size && !exchanges && first.kind != comm::CollectiveKind::reduce_scatter; ++peer) {
       if (broadcasts && peer != first.root) continue;

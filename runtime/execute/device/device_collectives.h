@@ -1,5 +1,5 @@
-// Collectives between ranks that share one device: copies by its copy engines and sums in rank order, so that the bits
-// are those of the CPU's communicators.
+// Collectives between ranks that share one device: copies by its copy engines, rows by a kernel, and sums in rank
+// order, so that the bits are those of the CPU's communicators.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,11 @@ struct GroupMember {
   DeviceStream stream;
   comm::CollectiveCall call;  // addresses are the device's
 };
+
+/// What a rank takes by an exchange_rows, from what the others give; and what it gives. The call's addresses are the
+/// device's.
+kernels::RowMove rows_taken(const comm::CollectiveCall& call, int ranks, int rank);
+kernels::RowMove rows_given(const comm::CollectiveCall& call, int ranks, int rank);
 
 /// The events that order the members of one process group; used again for each of its collectives.
 ///

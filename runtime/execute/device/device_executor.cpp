@@ -31,7 +31,7 @@ class DeviceExecutor final : public Executor {
     expect_device_memory(*team_->device, {state.bytes(), 0, team_->options.memory_bytes});
     rank.world_rank = world.rank();
     rank.memory.state = &state;
-    rank.memory.of_state = team_->device->allocate(std::max<std::int64_t>(state.bytes(), kDeviceAlignment));
+    rank.memory.of_state = team_->allocate(state.bytes());
   }
 
   PlanHandle load(std::shared_ptr<const plan::Plan> plan) override {
@@ -45,6 +45,9 @@ class DeviceExecutor final : public Executor {
       channels = channels_of_all(world_, channels);
       for (const graph::Channel channel : channels) team_->transport->join(channel);
       for (const graph::Channel channel : rank.channels) buffers += team_->transport->device_bytes(channel);
+      if (team_->transport->sends_segments())
+        rank.segments_bytes = std::max(rank.segments_bytes, row_segments_bytes(*plan));
+      buffers += rank.segments_bytes;
     }
     rank.arena_bytes = std::max(rank.arena_bytes, plan->scratch_bytes);
     count_kernel_scratch(*plan, *team_->device, rank.scratch_bytes);
@@ -101,6 +104,8 @@ class DeviceExecutor final : public Executor {
   std::vector<plan::StepTrace> traces(PlanHandle plan) const override { return rank().plans.at(plan)->traces; }
   void state_to_device() override { team_->move_state(rank_, true); }
   void state_to_host() override { team_->move_state(rank_, false); }
+  bool start_state_to_host() override { return team_->start_state(rank_); }
+  void finish_state_to_host() override { team_->finish_state(rank_); }
   ExecutorPlace runs_on() const override {
     return {team_->device->name(), team_->device->identity(),
             team_->transport == nullptr ? "local" : std::string(team_->transport->name())};

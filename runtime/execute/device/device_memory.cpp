@@ -82,4 +82,15 @@ std::int64_t attention_scratch_bytes(const plan::Plan& plan, std::int64_t most_w
   return sum;
 }
 
+std::int64_t row_segments_bytes(const plan::Plan& plan) {
+  std::int64_t most = 0;
+  for (const graph::Task& task : plan.graph->tasks()) {
+    const auto* op = std::get_if<graph::ExchangeRows>(&task.operation);
+    if (op == nullptr) continue;
+    const graph::View& rows = graph::NamedAccesses<graph::ExchangeRows>(task)["in"].view;
+    most = std::max(most, row_segments_bytes(op->most, op->count, plan.graph->tensor(rows.tensor).dtype));
+  }
+  return most;
+}
+
 }  // namespace weft::execute

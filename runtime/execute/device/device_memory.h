@@ -1,10 +1,11 @@
 // Checks that the ranks' memory fits a device before anything is allocated there; the memory that cuDNN's attention
-// takes beside its arguments, known without a device.
+// and exchanges of rows take beside their arguments, known without a device.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "base/dtype.h"
 #include "graph/operations/attention.h"
 #include "runtime/execute/device/device.h"
 #include "runtime/plan/plan.h"
@@ -17,7 +18,7 @@ struct DeviceNeed {
   std::int64_t state = 0;     // parameters, optimizer state, inputs, caches
   std::int64_t scratch = 0;   // the plan's arena: activations, gradients, workspaces
   std::int64_t may_take = 0;  // 0: as much as there is
-  std::int64_t buffers = 0;   // of communicators, estimated: DeviceTransport::device_bytes()
+  std::int64_t buffers = 0;   // of communicators: segments of rows, and DeviceTransport::device_bytes(), estimated
   std::int64_t kernels = 0;   // scratch of kernels: Device::scratch_bytes()
 };
 
@@ -41,5 +42,14 @@ std::int64_t cudnn_backward_workspace(const graph::AttentionBackward& op);
 /// Bytes of scratch that the plan's attention takes on a GPU, estimated: on each compute stream those of the largest
 /// task. `most_workspace`: CudaSettings::attention_workspace.
 std::int64_t attention_scratch_bytes(const plan::Plan& plan, std::int64_t most_workspace);
+
+/// Bytes of the segments for any choice, to send and to receive, of an exchange of rows where a transport sends whole
+/// ones: rows of `count` elements, of which a rank's experts have place for `most`.
+constexpr std::int64_t row_segments_bytes(std::int64_t most, std::int64_t count, DType dtype) {
+  return 2 * most * count * static_cast<std::int64_t>(size_of(dtype));
+}
+
+/// Of the plan's largest exchange; the channel runs one at a time.
+std::int64_t row_segments_bytes(const plan::Plan& plan);
 
 }  // namespace weft::execute

@@ -142,6 +142,40 @@ void count_kernel_scratch(const plan::Plan& plan, Device& device, std::vector<st
   }
 }
 
+void group_gathers(DevicePlan& loaded) {
+  std::vector<std::size_t> group;
+  const auto waits_for_it = [&](const DeviceStep& step) {
+    return std::ranges::any_of(group, [&](std::size_t i) {
+      const DeviceEvent signal = loaded.steps[i].signal;
+      return signal.valid() && std::ranges::find(step.waits, signal) != step.waits.end();
+    });
+  };
+  const auto close = [&] {
+    if (group.size() > 1) {
+      DeviceStep& last = loaded.steps[group.back()];
+      for (const std::size_t i : group) {
+        last.gather_calls.push_back(loaded.steps[i].call);
+        loaded.steps[i].gathered_later = i != group.back();
+      }
+      last.gathers = group;
+    }
+    group.clear();
+  };
+  for (std::size_t i = 0; i < loaded.steps.size(); ++i) {
+    const DeviceStep& step = loaded.steps[i];
+    const bool needs = waits_for_it(step);
+    if (step.task != nullptr && !needs) continue;
+    const bool joins = !needs && !group.empty() && step.stream == loaded.steps[group.back()].stream &&
+                       std::ranges::none_of(group, [&](std::size_t j) { return conflict(loaded.steps[j], step); });
+    const graph::Channel channel = loaded.plan->streams[step.stream.index()].stream.channel;
+    const bool groupable = step.task == nullptr && step.call.kind == comm::CollectiveKind::all_gather &&
+                           channel != graph::Channel::world && !graph::is_message(channel);
+    if (!joins || !groupable) close();
+    if (groupable) group.push_back(i);
+  }
+  close();
+}
+
 void fuse_horizontally(DevicePlan& loaded, Device& device) {
   const plan::Plan& plan = *loaded.plan;
   const auto kind_of = [&](const DeviceStep& step) {

@@ -96,12 +96,17 @@ struct DeviceStep {
   std::vector<DeviceEvent> waits;
   DeviceEvent signal;          // invalid: no other stream waits
   DeviceEvent mark;            // after a task without a signal, to show the progress of a long step
-  std::vector<Touch> touches;  // of a computation, while the plan is prepared
+  std::vector<Touch> touches;  // while the plan is prepared
   // For consecutive tasks of a stream that the device runs as one: the first has the fused task, which includes the
   // others.
   std::unique_ptr<DeviceTask> fused;
   DeviceEvent fused_signal;  // of the last of them
   bool part_of_fused = false;
+  std::size_t state_parts = 0;  // see find_state_parts(): so many must have left before it changes the state
+  // Of gathers that are enqueued as one: the last has the places of all in the sequence, and their calls.
+  std::vector<std::size_t> gathers;
+  std::vector<comm::CollectiveCall> gather_calls;
+  bool gathered_later = false;
 };
 
 struct DevicePlan {
@@ -121,6 +126,14 @@ void add_finite_checks(DevicePlan& loaded, const PlanMemory& memory, Device& dev
 
 /// Raises `bytes`, the kernels' scratch on each compute stream, to the largest need of the plan's tasks.
 void count_kernel_scratch(const plan::Plan& plan, Device& device, std::vector<std::int64_t>& bytes);
+
+/// Groups gathers that stand next to one another among the plan's collectives, on one stream, so that they are enqueued
+/// together in the place of the last. It must need the end of none of the others, and no computation between them may:
+/// then the sequence with all of them in the last one's place is an order of the same plan, and its waits hold. None
+/// touches bytes that another writes, because a group has no order within. The groups depend on the plan alone, and the
+/// ranks of a channel that lies within a pipeline stage have equal plans, so that their groups are equal. Call it
+/// before fuse_horizontally().
+void group_gathers(DevicePlan& loaded);
 
 /// Horizontal fusion: fuses consecutive tasks of a stream where the device has a faster task for them. Each run is the
 /// longest of tasks of one kind of which only the first waits, only the last signals, no result is looked at, and none

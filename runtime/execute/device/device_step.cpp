@@ -60,6 +60,10 @@ void DeviceTeam::enqueue_tasks(const RanksOfPlan& of, bool timed) {
         launch(ranks[r], loaded, next[r]++, timed);
         continue;
       }
+      if (step.gathered_later && !timed) {  // a traced step runs each collective, as each task
+        ++next[r];
+        continue;
+      }
       const graph::Channel channel = loaded.plan->streams[step.stream.index()].stream.channel;
       Group& group = groups[group_of[static_cast<std::size_t>(channel)][r]];
       stays[r] = true;
@@ -80,6 +84,7 @@ void DeviceTeam::enqueue_tasks(const RanksOfPlan& of, bool timed) {
 void DeviceTeam::before(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed) {
   const DeviceStep& step = loaded.steps[i];
   const DeviceStream stream = rank.stream(*loaded.plan, step.stream);
+  if (rank.leaves_from && step.state_parts > 0) state_pieces.until_left(*rank.leaves_from + step.state_parts);
   for (const DeviceEvent event : step.waits) device->wait(stream, event);
   if (timed) device->record(rank.timed_events[2 * i], stream);
 }
@@ -117,11 +122,23 @@ void DeviceTeam::launch(Rank& rank, const DevicePlan& loaded, std::size_t i, boo
   }
 }
 
+void DeviceTeam::launch_gathers(Rank& rank, const DevicePlan& loaded, const DeviceStep& last) {
+  const plan::Stream& stream = loaded.plan->streams[last.stream.index()].stream;
+  for (const std::size_t i : last.gathers) before(rank, loaded, i, false);
+  transport->enqueue_gathers(*device, stream.channel, rank.stream(*loaded.plan, last.stream), last.gather_calls);
+  for (const std::size_t i : last.gathers) after(rank, loaded, i, false);
+}
+
 // Of all members, whose next steps it is.
 void DeviceTeam::launch_collective(std::size_t plan, Group& group, std::span<const std::size_t> next, bool timed) {
   const std::size_t first = group.members.front();
   const DevicePlan& named = *ranks[first].plans[plan];
   device->push_range(named.plan->graph->task(named.plan->sequence[next[first]]).name);
+  if (const DeviceStep& last = named.steps[next[first]]; !timed && !last.gathers.empty()) {
+    launch_gathers(ranks[first], named, last);
+    device->pop_range();
+    return;
+  }
   std::vector<GroupMember> members;
   for (const std::size_t r : group.members) {
     const DevicePlan& loaded = *ranks[r].plans[plan];
@@ -176,7 +193,12 @@ Started DeviceTeam::enqueue_step(const RanksOfPlan& of, std::int64_t step) {
   const std::int64_t every = std::max<std::int64_t>(1, options.trace_every);
   const bool timed = options.kept_steps > 0 && (first.runs < 2 || first.runs % every == every - 1);
   // Libraries may allocate in their first calls, which no capture allows.
-  const bool first_run = first.runs == 0, replay = options.graphs && !timed && !first_run;
+  const bool first_run = first.runs == 0;
+  // The host waits for parts of the state that leave, between the tasks of a step. All ranks leave at once, so that
+  // either all of them replay or none.
+  const bool waits_for_state =
+      std::ranges::any_of(of.ranks, [&](std::size_t r) { return ranks[r].leaves_from.has_value(); });
+  const bool replay = options.graphs && !timed && !first_run && !waits_for_state;
   // A long step needs marks that show its progress, and there is one set of marks, so the next step isn't started
   // ahead. A short pause of the device doesn't matter to a long step. The first steps of a plan count as long, as their
   // time is unknown.
@@ -200,6 +222,7 @@ Started DeviceTeam::enqueue_step(const RanksOfPlan& of, std::int64_t step) {
   } else {
     enqueue(of, timed);
   }
+  if (waits_for_state) leave_all(of);
   enqueue_downloads(now);
   if (!ahead) {
     await(now);
@@ -211,6 +234,15 @@ Started DeviceTeam::enqueue_step(const RanksOfPlan& of, std::int64_t step) {
     }
   }
   return {now.copy(), ahead};
+}
+
+// What this step doesn't change another may.
+void DeviceTeam::leave_all(const RanksOfPlan& of) {
+  for (const std::size_t r : of.ranks) {
+    Rank& rank = ranks[r];
+    if (rank.leaves_from) state_pieces.until_left(*rank.leaves_from + rank.state_parts.size());
+    rank.leaves_from.reset();
+  }
 }
 
 // A copy stream brings the inputs while the step before computes; the step takes them from there.
@@ -305,50 +337,44 @@ void DeviceTeam::give_up(const std::string& cause) {
   watch.stop();
 }
 
-// From the host's pageable memory CUDA would copy through small pieces of its own, one after the other.
-void DeviceTeam::copy_in_pieces(std::byte* on_device, std::byte* host, std::int64_t bytes, bool to_device) {
-  const std::int64_t size = std::min(options.state_piece_bytes, bytes);
-  if (!state_stream.valid()) state_stream = device->add_stream("state", StreamPriority::normal);
-  if (size > state_piece_bytes) {
-    for (StatePiece& piece : state_pieces) {
-      piece.pinned = device->allocate_pinned(size);
-      if (!piece.copied.valid()) piece.copied = device->add_event(false);
-    }
-    state_piece_bytes = size;
-  }
-  const auto pieces = static_cast<std::int64_t>(state_pieces.size()), count = size > 0 ? (bytes + size - 1) / size : 0;
-  const auto bytes_of = [&](std::int64_t i) { return std::min(size, bytes - i * size); };
-  for (std::int64_t i = 0; i < count + pieces; ++i) {
-    const StatePiece& piece = state_pieces[static_cast<std::size_t>(i % pieces)];
-    if (const std::int64_t last = i - pieces; last >= 0) {  // the piece still holds this part
-      device->synchronize(piece.copied);
-      if (!to_device) std::memcpy(host + last * size, piece.pinned, static_cast<std::size_t>(bytes_of(last)));
-    }
-    if (i >= count) continue;
-    if (to_device) std::memcpy(piece.pinned, host + i * size, static_cast<std::size_t>(bytes_of(i)));
-    std::byte* const there = on_device + i * size;
-    device->copy(state_stream, to_device ? there : piece.pinned, to_device ? piece.pinned : there, bytes_of(i));
-    device->record(piece.copied, state_stream);
-  }
-}
-
 // The limit is no bar for a slow copy.
-void DeviceTeam::move_state(std::size_t index, bool to_device) {
+void DeviceTeam::with_state_limit(std::size_t index, const char* direction, const std::function<void()>& body) {
   constexpr double kSlowest = 2e8;  // bytes a second
   const std::lock_guard lock(mutex);
   const Rank& rank = ranks[index];
-  std::byte* const host = rank.memory.state->begin();
-  const std::int64_t bytes = rank.memory.state->bytes();
-  const double seconds = options.release_seconds + static_cast<double>(bytes) / kSlowest;
+  const double seconds = options.release_seconds + static_cast<double>(rank.memory.state->bytes()) / kSlowest;
   const Watchdog limit = exit_after(seconds, fmt::format("rank {}: the state's copy {} the device took over {:.0f} s",
-                                                         rank.world_rank, to_device ? "to" : "from", seconds));
+                                                         rank.world_rank, direction, seconds));
   try {
-    copy_in_pieces(rank.memory.of_state, host, bytes, to_device);
-    device->synchronize(state_stream);
+    body();
   } catch (...) {
-    await_after_failure(state_stream);
+    await_after_failure(state_pieces.stream());
     throw;
   }
+}
+
+void DeviceTeam::move_state(std::size_t index, bool to_device) {
+  with_state_limit(index, to_device ? "to" : "from", [&] {
+    const PlanMemory& memory = ranks[index].memory;
+    const std::vector<StatePart> parts =
+        parts_of({memory.state->begin(), memory.of_state, memory.state->bytes()}, options.state_piece_bytes);
+    if (to_device) return state_pieces.bring(parts);
+    state_pieces.take(parts);
+    state_pieces.finish();
+  });
+}
+
+bool DeviceTeam::start_state(std::size_t index) {
+  if (!prepared) return false;
+  with_state_limit(index, "from", [&] { ranks[index].leaves_from = state_pieces.take(ranks[index].state_parts); });
+  return true;
+}
+
+void DeviceTeam::finish_state(std::size_t index) {
+  with_state_limit(index, "from", [&] {
+    state_pieces.finish();
+    ranks[index].leaves_from.reset();
+  });
 }
 
 }  // namespace weft::execute

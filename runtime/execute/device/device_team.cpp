@@ -47,6 +47,7 @@ DeviceTeam::DeviceTeam(std::unique_ptr<Device> shared, int count, std::optional<
       options(chosen),
       ranks(static_cast<std::size_t>(count)),
       group_of(kChannels),
+      state_pieces(*device),
       watch(*device) {
   if (transport != nullptr && count != 1) throw std::logic_error("a transport is one rank's");
   if (transport != nullptr && options.graphs && transport->needs_host()) {
@@ -77,6 +78,11 @@ void DeviceTeam::add_stream(std::size_t rank, const plan::Plan& plan, plan::Stre
   added = device->add_stream(fmt::format("rank{}.{}", rank, stream.name),
                              stream.compute ? StreamPriority::normal : StreamPriority::high);
   watch.add_stream(added, rank, stream.name);
+}
+
+std::byte* DeviceTeam::allocate(std::int64_t bytes) {
+  bytes = std::max(bytes, kDeviceAlignment);
+  return transport != nullptr ? transport->allocate(*device, bytes) : device->allocate(bytes);
 }
 
 void DeviceTeam::prepare_plan(Rank& rank, DevicePlan& loaded) {
@@ -111,6 +117,7 @@ void DeviceTeam::prepare_plan(Rank& rank, DevicePlan& loaded) {
       const graph::Channel channel = stream.stream.channel;
       const int place = graph::is_message(channel) ? place_in_pair(grid.value(), channel, rank.world_rank) : 0;
       step.call = collective_call(task, arguments, place);
+      step.touches = touches_of(task, arguments);
       calls[first_channel + static_cast<std::size_t>(channel)].calls.push_back(step.call);
     }
     for (const plan::Wait& wait : stream.entries[at.entry].waits) {
@@ -125,6 +132,7 @@ void DeviceTeam::prepare_plan(Rank& rank, DevicePlan& loaded) {
   }
   if (options.check_finite) add_finite_checks(loaded, rank.memory, *device);
   loaded.transfers = find_transfers(*plan.graph, *rank.memory.state, rank.memory.of_state, *device, &loaded.finite);
+  if (transport != nullptr && options.group_gathers) group_gathers(loaded);
   fuse_horizontally(loaded, *device);
 }
 
@@ -132,7 +140,7 @@ void DeviceTeam::prepare() {
   for (std::size_t index = 0; index < ranks.size(); ++index) {
     Rank& rank = ranks[index];
     if (rank.memory.state == nullptr) throw std::logic_error("every rank of a team joins it before the first run");
-    rank.memory.arena = device->allocate(std::max<std::int64_t>(rank.arena_bytes, kDeviceAlignment));
+    rank.memory.arena = allocate(rank.arena_bytes);
     for (const std::int64_t bytes : rank.scratch_bytes) {
       rank.scratch.push_back(device->allocate(std::max<std::int64_t>(device_aligned(bytes), kDeviceAlignment)));
     }
@@ -147,6 +155,7 @@ void DeviceTeam::prepare() {
       most_streams = std::max(most_streams, plan.streams.size());
       prepare_plan(rank, *loaded);
     }
+    rank.state_parts = find_state_parts(rank.plans, rank.memory, options.state_piece_bytes);
     if (options.kept_steps > 0) {
       for (std::size_t i = 0; i < 2 * most_entries; ++i) rank.timed_events.push_back(device->add_event(true));
     }

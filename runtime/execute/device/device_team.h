@@ -20,6 +20,7 @@
 #include "graph/grid.h"
 #include "runtime/execute/device/device_collectives.h"
 #include "runtime/execute/device/device_plan.h"
+#include "runtime/execute/device/state_pieces.h"
 #include "runtime/execute/device/step_watch.h"
 #include "runtime/execute/device/transport.h"
 #include "runtime/execute/state.h"
@@ -34,6 +35,7 @@ struct DeviceExecutorOptions {
   bool graphs = false;            // replay a step that isn't traced as one graph
   bool check_finite = false;      // look for NaN and infinity in all tensors that tasks write, except workspaces
   std::int64_t state_piece_bytes = 32 << 20;  // of the state, which is copied in pieces through pinned memory
+  bool group_gathers = false;                 // where a transport carries them: see execute::group_gathers()
   double release_seconds = 30;                // for the device to end what it has begun, after a failure
   // If a plan's second step takes longer, its steps get marks for the watchdog and aren't started ahead.
   std::int64_t long_step_ns = 100'000'000;
@@ -92,7 +94,9 @@ struct DeviceTeam {
     std::vector<DeviceEvent> mark_events;     // the same
     std::vector<DeviceEvent> timed_events;    // two an entry
     std::vector<DeviceEvent> stream_ends;
-    std::int64_t arena_bytes = 0;
+    std::int64_t arena_bytes = 0, segments_bytes = 0;
+    std::vector<StatePart> state_parts;        // that steps change
+    std::optional<std::uint64_t> leaves_from;  // they leave, after so many others, and no step has changed them yet
     // For the steps that this rank leads, its own or those of all ranks:
     DeviceStream inputs, results;                          // copies to the device and back
     DeviceEvent uploaded;                                  // the inputs of the step that is enqueued
@@ -135,14 +139,7 @@ struct DeviceTeam {
   std::vector<Group> groups;
   std::vector<std::vector<std::size_t>> group_of;  // [channel][rank]: index among the groups; empty: not used
   std::vector<Captured> captured;
-  // The state's way to the device and back: while one piece is copied, the host fills or empties the other.
-  struct StatePiece {
-    std::byte* pinned = nullptr;
-    DeviceEvent copied;
-  };
-  DeviceStream state_stream;
-  std::array<StatePiece, 2> state_pieces;
-  std::int64_t state_piece_bytes = 0;  // that are allocated for each
+  StatePieces state_pieces;
   DeviceEvent step_begin, step_begin_time;
   std::optional<Started> started;  // by the last start(), for the ranks that it was made for
   bool prepared = false;
@@ -168,9 +165,14 @@ struct DeviceTeam {
   void finish(std::size_t leader);
   /// Between steps, where no watchdog looks: the whole state of a rank in either direction.
   void move_state(std::size_t index, bool to_device);
-  void copy_in_pieces(std::byte* on_device, std::byte* host, std::int64_t bytes, bool to_device);
+  /// What steps change of it comes to the host beside the next step, which isn't replayed, and has come after
+  /// finish_state(). All ranks call it between the same steps. False, and nothing happens: no step has run.
+  bool start_state(std::size_t index);
+  void finish_state(std::size_t index);
+  void with_state_limit(std::size_t index, const char* direction, const std::function<void()>& body);
 
   // Making ready: device_team.cpp.
+  std::byte* allocate(std::int64_t bytes);  // of a rank's state or arena
   void add_stream(std::size_t rank, const plan::Plan& plan, plan::StreamId id);
   void prepare_plan(Rank& rank, DevicePlan& loaded);
   void prepare();
@@ -179,6 +181,7 @@ struct DeviceTeam {
 
   // Running: device_step.cpp.
   Started enqueue_step(const RanksOfPlan& of, std::int64_t step);
+  void leave_all(const RanksOfPlan& of);
   void enqueue_uploads(const RanksOfPlan& of, std::size_t copy);
   void enqueue_downloads(const UnderWay& step);
   void await(UnderWay& step);
@@ -188,6 +191,7 @@ struct DeviceTeam {
   void enqueue_tasks(const RanksOfPlan& of, bool timed);
   void launch(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed);
   void launch_collective(std::size_t plan, Group& group, std::span<const std::size_t> next, bool timed);
+  void launch_gathers(Rank& rank, const DevicePlan& loaded, const DeviceStep& last);
   DeviceGraph graph_of(const RanksOfPlan& of);
   void destroy_graphs();
   void await_after_failure(DeviceStream stream) noexcept;

@@ -36,6 +36,15 @@ void expect_cuda_device();
 /// The default of CudaSettings::attention_workspace. Twice as much as one sequence of 8192 tokens takes with 32 heads.
 inline constexpr std::int64_t kAttentionWorkspace = std::int64_t{10} << 30;
 
+/// Forms of kernels that no GPU has timed yet, so that nobody gets them who doesn't ask.
+struct GpuKernels {
+  bool early_start = false;     // elementwise kernels begin while the kernel before them ends; the same bits
+  bool clustered_loss = false;  // a row of cross-entropy over a cluster of blocks; the same bits
+  bool masked_mma = false;      // windows and documents in bf16 on tensor cores, with other roundings
+
+  bool operator==(const GpuKernels&) const = default;
+};
+
 /// The choices among the libraries' kernels. They change bits, so they are the same on all ranks.
 struct CudaSettings {
   /// Algorithms of matrix products; products that it lacks, or all if it is null, use the library's default one.
@@ -44,6 +53,19 @@ struct CudaSettings {
   std::int64_t attention_workspace = kAttentionWorkspace;
   /// Products of fp32 round their factors to TF32, which tensor cores multiply.
   bool tf32 = false;
+  GpuKernels kernels = {};
+};
+
+/// The choices among NCCL's ways. Protocol and number of channels decide where a ring begins to add, and so the bits.
+struct NcclSettings {
+  /// Of messages around the ring. NCCL's own choice takes LL for small ones, and LL128 where it deems the links safe.
+  enum class Protocol : std::uint8_t { simple, ll, automatic };
+  Protocol protocol = Protocol::simple;
+  std::int64_t channels = 0;     // of a communicator, each a block of threads; 0: as many as NCCL wants
+  bool grouped_gathers = false;  // gathers that stand next to one another run as one
+  bool supervised = false;       // calls end before they return, under a supervisor's eyes
+  bool registered = false;       // state and scratch lie in memory of NCCL's, known to every communicator
+  friend bool operator==(const NcclSettings&, const NcclSettings&) = default;
 };
 
 /// How long a transport waits for the other ranks and for its device, in seconds.
@@ -62,6 +84,7 @@ std::uint64_t device_identity(int ordinal);
 /// The collectives of a rank that has this GPU for itself. Collective over the world, which must outlive the transport,
 /// as must the device. Throws RuntimeFault naming NCCL's reason, UserError in a program without CUDA.
 std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& world, std::optional<graph::Grid> grid,
-                                                     Device& device, const TransportLimits& limits = {});
+                                                     Device& device, const TransportLimits& limits = {},
+                                                     const NcclSettings& settings = {});
 
 }  // namespace weft::execute

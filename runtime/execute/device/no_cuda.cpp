@@ -42,7 +42,8 @@ std::uint64_t device_identity(int /*ordinal*/) {
 }
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& /*world*/, std::optional<graph::Grid> /*grid*/,
-                                                     Device& /*device*/, const TransportLimits& /*limits*/) {
+                                                     Device& /*device*/, const TransportLimits& /*limits*/,
+                                                     const NcclSettings& /*settings*/) {
   refuse();
 }
 

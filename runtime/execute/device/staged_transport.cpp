@@ -29,9 +29,40 @@ std::int64_t whole_bytes(const comm::CollectiveCall& call, int ranks) {
   return call.bytes_of(comm::full_length(call, ranks));
 }
 
-// An all_to_all has two vectors, the given one and the taken one.
-std::int64_t payload_bytes(const comm::CollectiveCall& call, int ranks) {
-  return whole_bytes(call, ranks) * (call.kind == comm::CollectiveKind::all_to_all ? 2 : 1);
+// What goes to the host and comes back, as parts of a channel's pinned memory.
+struct Staging {
+  std::int64_t given = 0, taken = 0;        // bytes
+  std::int64_t given_at = 0, taken_at = 0;  // where they begin
+  std::int64_t table = 0, table_at = 0;     // of an exchange of rows
+};
+
+Staging staging_of(const comm::CollectiveCall& call, int rank, int ranks) {
+  const std::int64_t bytes = call.bytes_of(call.count), whole = whole_bytes(call, ranks), own = rank * bytes;
+  switch (call.kind) {
+    case comm::CollectiveKind::all_gather:
+      return {.given = bytes, .taken = whole, .given_at = own};
+    case comm::CollectiveKind::reduce_scatter:
+      return {.given = whole, .taken = bytes, .taken_at = own};
+    case comm::CollectiveKind::all_to_all:
+      return {.given = whole, .taken = whole, .taken_at = whole};
+    case comm::CollectiveKind::exchange_rows: {
+      // Whole buffers, as only the table tells how much of them is there.
+      const std::int64_t of_tokens = call.table.rows * bytes, of_experts = call.table.most * bytes;
+      const std::int64_t given = call.inverse ? of_experts : of_tokens, taken = call.inverse ? of_tokens : of_experts;
+      const auto table = ranks * (call.table.experts + 1) * static_cast<std::int64_t>(sizeof(std::int32_t));
+      const std::int64_t taken_at = device_aligned(given);
+      return {given, taken, 0, taken_at, table, taken_at + device_aligned(taken)};
+    }
+    case comm::CollectiveKind::all_reduce:
+    case comm::CollectiveKind::broadcast:
+      break;
+  }
+  return {.given = bytes, .taken = bytes};
+}
+
+std::int64_t payload_bytes(const comm::CollectiveCall& call, int rank, int ranks) {
+  const Staging of = staging_of(call, rank, ranks);
+  return std::max({of.given_at + of.given, of.taken_at + of.taken, of.table_at + of.table});
 }
 
 // Every other rank's contribution to the own slice.
@@ -49,7 +80,7 @@ struct Posted {
 // One channel.
 struct Lane {
   comm::Communicator* communicator = nullptr;
-  std::byte* payload = nullptr;  // the whole vector; slices are in place
+  std::byte* payload = nullptr;  // as staging_of() divides it
   Buffer workspace;
   std::atomic<std::uint32_t>* finished = nullptr;  // in pinned memory: collectives that are complete
   // The thread that enqueues:
@@ -90,7 +121,7 @@ class StagedTransport final : public DeviceTransport {
         if (static_cast<std::size_t>(plan.channel) != c) continue;
         calls = std::max(calls, plan.calls.size());
         for (const comm::CollectiveCall& call : plan.calls) {
-          payload = std::max(payload, payload_bytes(call, ranks));
+          payload = std::max(payload, payload_bytes(call, lane.communicator->rank(), ranks));
           workspace = std::max(workspace, workspace_bytes(call, ranks));
         }
       }
@@ -107,23 +138,21 @@ class StagedTransport final : public DeviceTransport {
     Lane& lane = lanes_[static_cast<std::size_t>(channel)];
     if (lane.events.empty())
       throw std::logic_error(fmt::format("{}: not one of the calls prepared", comm::describe(call)));
-    if (call.kind == comm::CollectiveKind::exchange_rows)
-      throw std::logic_error("the staged transport has no exchange_rows");
     check();
-    const int rank = lane.communicator->rank(), ranks = lane.communicator->size();
-    const std::int64_t bytes = call.bytes_of(call.count), whole = whole_bytes(call, ranks);
-    const bool gathers = call.kind == comm::CollectiveKind::all_gather;
-    const bool scatters = call.kind == comm::CollectiveKind::reduce_scatter;
-    const bool exchanges = call.kind == comm::CollectiveKind::all_to_all;
+    const int rank = lane.communicator->rank();
+    const Staging of = staging_of(call, rank, lane.communicator->size());
     const bool broadcasts = call.kind == comm::CollectiveKind::broadcast, sends = broadcasts && call.root == rank;
-    std::byte* const own_slice = lane.payload + rank * bytes;  // of a vector of as many slices as ranks
-    std::byte* const given = gathers ? own_slice : lane.payload;
-    std::byte* const taken = exchanges ? lane.payload + whole : scatters ? own_slice : lane.payload;
+    std::byte *const given = lane.payload + of.given_at, *const taken = lane.payload + of.taken_at;
     comm::CollectiveCall staged = call;
     staged.in = call.in_place() ? nullptr : given;
     staged.out = taken;
     staged.workspace = lane.workspace.data();
-    if (!broadcasts || sends) device.copy(stream, given, call.source_at(0), scatters || exchanges ? whole : bytes);
+    if (!broadcasts || sends) device.copy(stream, given, call.source_at(0), of.given);
+    if (of.table > 0) {
+      std::byte* const table = lane.payload + of.table_at;
+      device.copy(stream, table, call.table.offsets, of.table);
+      staged.table.offsets = reinterpret_cast<const std::int32_t*>(table);
+    }
     const DeviceEvent ready = lane.events[lane.next_event++ % lane.events.size()];
     device.record(ready, stream);
     const std::uint32_t sequence = ++lane.enqueued;
@@ -145,11 +174,12 @@ class StagedTransport final : public DeviceTransport {
       device.wait_value(stream, lane.finished, sequence);
     }
     auto* const out = static_cast<std::byte*>(call.out);
-    if (gathers && call.in == out + rank * bytes) {  // the own slice is in place
-      device.copy(stream, out, lane.payload, rank * bytes);
-      device.copy(stream, out + (rank + 1) * bytes, own_slice + bytes, (ranks - rank - 1) * bytes);
+    if (call.kind == comm::CollectiveKind::all_gather && call.in == out + of.given_at) {  // the own slice is in place
+      const std::int64_t after = of.given_at + of.given;
+      device.copy(stream, out, taken, of.given_at);
+      device.copy(stream, out + after, taken + after, of.taken - after);
     } else if (!sends) {
-      device.copy(stream, out, taken, gathers || exchanges ? whole : bytes);
+      device.copy(stream, out, taken, of.taken);
     }
   }
 

@@ -39,6 +39,9 @@ class DeviceTransport {
   /// is awaited before the next is enqueued.
   virtual bool needs_host() const = 0;
 
+  /// Whether an exchange of rows takes memory for whole segments beside its buffers (device_memory.h).
+  virtual bool sends_segments() const { return false; }
+
   /// Makes the channel's group, of a message channel those of both ends; a second time, nothing. Collective over the
   /// world: every rank joins the same channels in the same order, also those that only other ranks use. Throws
   /// PeerLost, RuntimeFault.
@@ -46,6 +49,9 @@ class DeviceTransport {
   /// Memory of the device that a joined channel takes for itself, beside the plans' buffers, as soon as it is used: an
   /// estimate.
   virtual std::int64_t device_bytes(graph::Channel /*channel*/) const { return 0; }
+  /// Memory as Device::allocate() gives it, for the state and the plans' scratch; it lives as long as the transport.
+  /// Before prepare().
+  virtual std::byte* allocate(Device& device, std::int64_t bytes) { return device.allocate(bytes); }
   /// Call it once, after all joins and before the first enqueue(): allocates memory and events for the plans' calls.
   /// Every later enqueue() must be one of these calls, of one plan at a time.
   virtual void prepare(Device& device, std::span<const ChannelCalls> plans) = 0;
@@ -59,9 +65,19 @@ class DeviceTransport {
   virtual void enqueue(Device& device, graph::Channel channel, DeviceStream stream,
                        const comm::CollectiveCall& call) = 0;
 
+  /// The same for gathers of one channel of which none touches what another writes, as one operation where the
+  /// transport has that.
+  virtual void enqueue_gathers(Device& device, graph::Channel channel, DeviceStream stream,
+                               std::span<const comm::CollectiveCall> calls) {
+    for (const comm::CollectiveCall& call : calls) enqueue(device, channel, stream, call);
+  }
+
   /// Throws the failure of a collective enqueued so far, PeerLost or RuntimeFault, and PeerLost as soon as another rank
   /// has given up, even if no collective waits for it yet.
   virtual void check() = 0;
+
+  /// Throws the failure for which collectives that have ended were given up before, by a thread of the transport's own.
+  virtual void expect_whole() {}
 
   /// Gives up the collectives that aren't complete: the streams continue after them, with undefined data in the
   /// buffers. Ends the transport's threads; only destruction may follow. Destruction does the same where collectives
@@ -69,10 +85,11 @@ class DeviceTransport {
   virtual void stop() noexcept = 0;
 };
 
-/// Blocks until the event has passed, and checks the transport meanwhile: throws the errors of check() and
-/// Device::done().
+/// Blocks until the event has passed, and checks the transport meanwhile: throws the errors of check(), expect_whole()
+/// and Device::done().
 inline void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport) {
   for (comm::Backoff backoff; !device.done(event); backoff.pause()) transport.check();
+  transport.expect_whole();
 }
 
 /// Collectives of a device through the host: its buffers are copied to pinned memory, the communicators of the CPU

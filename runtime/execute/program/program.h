@@ -88,6 +88,9 @@ class Program {
   /// Inputs and scalars need neither. On the CPU there is nothing to do.
   void state_to_device() { executor_->state_to_device(); }
   void state_to_host() const { executor_->state_to_host(); }
+  /// See Executor.
+  bool start_state_to_host() const { return executor_->start_state_to_host(); }
+  void finish_state_to_host() const { executor_->finish_state_to_host(); }
 
   std::int64_t device_bytes() const { return executor_->device_bytes(); }
   std::int64_t scratch_bytes() const { return executor_->scratch_bytes(); }

@@ -69,7 +69,7 @@ GemmChoice choice_of(const DocumentValue& product) {
   const auto strides = product["strides"].items(p.strides.size(), "the strides of A, B and C");
   for (std::size_t i = 0; i < p.strides.size(); ++i) p.strides[i] = strides[i].integer(1, kLongest);
   if (const auto epilogue = product.find(kEpilogue)) {
-    p.epilogue = epilogue->one_of({Epilogue::gelu, Epilogue::gelu_gradient, Epilogue::add});
+    p.epilogue = epilogue->one_of({Epilogue::gelu, Epilogue::gelu_gradient, Epilogue::add, Epilogue::bias_gradient});
   }
   if (const auto tf32 = product.find(kTf32)) p.tf32 = tf32->boolean();
   const std::optional<GemmMethod> method = parse_gemm_method(product["method"].text());

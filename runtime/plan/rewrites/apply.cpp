@@ -23,7 +23,8 @@ std::shared_ptr<const graph::Graph> rewrite(std::shared_ptr<const graph::Graph> 
                      return pack_weights(*graph, r, *layouts);
                    },
                    [&](const FuseGelu&) { return fuse_gelu(*graph); },
-                   [&](const FuseResidual&) { return fuse_residual(*graph); }},
+                   [&](const FuseResidual&) { return fuse_residual(*graph); },
+                   [&](const FuseBiasGradient&) { return fuse_bias_gradient(*graph); }},
         each);
   }
   return graph;

@@ -9,13 +9,10 @@
 #include "graph/named_accesses.h"
 
 namespace weft::plan {
-namespace {
 
-bool one_pass(const graph::Task& a, const graph::Task& b) {
+bool ProductFusion::one_pass(const graph::Task& a, const graph::Task& b) {
   return a.layer == b.layer && a.micro_batch == b.micro_batch && a.phase == b.phase;
 }
-
-}  // namespace
 
 graph::Task* ProductFusion::product_of(const graph::View& matrix, std::size_t reader) {
   const auto& writers = uses_.writers[matrix.tensor.index()];

@@ -1,4 +1,4 @@
-// The common part of fuse_gelu() and fuse_residual(): when a product can do the elementwise task after it.
+// The common part of the rewrites that fuse tasks into products: when a product can do the elementwise task after it.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,7 @@ class ProductFusion {
   /// access `result` before i.
   bool fits(const graph::View& result, const graph::View& like, std::size_t i) const;
   bool whole(const graph::View& view) const;
+  static bool one_pass(const graph::Task& a, const graph::Task& b);
 
   const graph::Graph& graph_;
   TensorUses uses_;

@@ -51,4 +51,9 @@ std::shared_ptr<const graph::Graph> fuse_gelu(const graph::Graph& graph);
 /// the same reasons, or where the other addend isn't whole or is written after the product.
 std::shared_ptr<const graph::Graph> fuse_residual(const graph::Graph& graph);
 
+/// Where a weight's gradient of the same layer, micro-batch and phase reads the matrix whose rows a bias's gradient
+/// sums, the first such product writes, or updates, both. Doesn't fuse if one of them is added to an earlier gradient
+/// and the other isn't, or if the matrix or the bias's gradient is used otherwise between the two.
+std::shared_ptr<const graph::Graph> fuse_bias_gradient(const graph::Graph& graph);
+
 }  // namespace weft::plan

@@ -14,7 +14,7 @@
 namespace weft::policy {
 
 /// The user's rewrites, then the policy's own for the graph that results from them. pack-weights comes last, once; the
-/// policy's takes precedence over the user's. fuse-gelu and fuse-residual come first, once each, so that on a GPU too
+/// policy's takes precedence over the user's. fusions with products come first, once each, so that on a GPU too
 /// the bits don't depend on the other rewrites.
 std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>& graph, const Policy& policy,
                                        const PolicyOptions& options, std::span<const plan::Rewrite> chosen);

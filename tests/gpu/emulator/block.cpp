@@ -27,9 +27,9 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // the system allocates only touched pages
 
-class Block;
+class Cluster;
 // Belongs to the CPU thread that runs kernels; kernel code has no parameter for it.
-thread_local Block* running = nullptr;
+thread_local Cluster* running = nullptr;
 
 // The thread sanitizer follows one stack a thread, and must be told of each switch to another.
 class WatchedStack {
@@ -130,24 +130,42 @@ struct Meeting {
   std::vector<unsigned> threads;
 };
 
+// One of the blocks that run together.
+struct BlockOfCluster {
+  uint3 index{};
+  std::vector<uint4> area;
+  unsigned left = 0;  // threads that have not ended
+  Meeting at_barrier;
+  std::array<Meeting, 16> numbered;
+};
+
 struct Warp {
   LaneOperation operation = nullptr;
   std::array<void*, kWarp> lanes{};
   Meeting meeting;
 };
 
-class Block {
+// The blocks of a cluster, mostly one. Their threads have one numbering, block after block.
+class Cluster {
  public:
-  Block(const std::string& kernel, dim3 blocks, dim3 threads, std::size_t shared_bytes, std::uint64_t seed,
-        const std::function<void()>& body)
-      : kernel_(kernel), grid(blocks), size(threads), body_(body), random_(seed) {
-    const unsigned count = threads.x * threads.y * threads.z;
-    threads_.resize(count);
-    warps_.resize((count + kWarp - 1) / kWarp);
-    order_.resize(count);
-    for (unsigned t = 0; t < count; ++t) {
-      threads_[t].index = {t % threads.x, t / threads.x % threads.y, t / (threads.x * threads.y)};
-      order_[t] = t;
+  Cluster(const GridShape& shape, std::uint64_t seed, const std::function<void()>& body,
+          const std::function<void()>& earlier)
+      : kernel_(shape.kernel),
+        grid(shape.blocks),
+        size(shape.threads),
+        body_(body),
+        earlier_(earlier),
+        random_(seed),
+        count_(size.x * size.y * size.z),
+        blocks_(shape.cluster) {
+    const unsigned all = count_ * shape.cluster;
+    threads_.resize(all);
+    warps_.resize((all + kWarp - 1) / kWarp);
+    order_.resize(all);
+    for (unsigned i = 0; i < all; ++i) {
+      const unsigned t = i % count_;
+      threads_[i].index = {t % size.x, t / size.x % size.y, t / (size.x * size.y)};
+      order_[i] = i;
     }
     // Threads in order, in reverse order, or in random order; copies as early or as late as possible; warps
     // interleaved, or each as far as it gets before the next.
@@ -162,25 +180,40 @@ class Block {
     }
     copies_late_ = random_() % 2 == 0;
     woken_first_ = random_() % 2 == 0;
-    area_.resize(shared_bytes / sizeof(uint4) + 1);
+    for (BlockOfCluster& block : blocks_) block.area.resize(shape.shared_bytes / sizeof(uint4) + 1);
   }
 
-  void run(uint3 block) {
-    index = block;
-    std::memset(area_.data(), 0xff, area_.size() * sizeof(uint4));
+  // The cluster whose first block has this number.
+  void run(std::uint64_t first) {
+    for (BlockOfCluster& block : blocks_) {
+      block.index = {static_cast<unsigned>(first % grid.x), static_cast<unsigned>(first / grid.x % grid.y),
+                     static_cast<unsigned>(first / grid.x / grid.y)};
+      ++first;
+      std::memset(block.area.data(), 0xff, block.area.size() * sizeof(uint4));
+      block.left = count_;
+    }
     for (Thread& thread : threads_) thread.ended = false, thread.copies.clear();
     left_ = static_cast<unsigned>(threads_.size());
     ready_.assign(order_.begin(), order_.end());
     scheduler_stack_ = WatchedStack::current();
-    while (!ready_.empty()) {
-      enter_next(scheduler_);
-      if (current().ended) spare_fibers().push_back(std::move(current().fiber));
-    }
+    do {
+      while (!ready_.empty()) {
+        enter_next(scheduler_);
+        if (current().ended) spare_fibers().push_back(std::move(current().fiber));
+      }
+    } while (earlier_has_run());
     if (left_ > 0) fail();
+    if (earlier_) throw std::logic_error("kernel " + kernel_ + " was launched early and waits for no earlier kernel");
+    if (stray_) throw std::logic_error("kernel " + kernel_ + " reads the shared memory of a block that has ended");
   }
 
   Thread& current() { return threads_[now]; }
-  std::byte* area() { return reinterpret_cast<std::byte*>(area_.data()); }
+  BlockOfCluster& block() { return blocks_[now / count_]; }
+  std::byte* area() { return reinterpret_cast<std::byte*>(block().area.data()); }
+  const std::byte* of_block(unsigned rank, const std::byte* mine) {
+    if (blocks_.at(rank).left == 0) stray_ = true;
+    return reinterpret_cast<const std::byte*>(blocks_[rank].area.data()) + (mine - area());
+  }
 
   // Called on a fiber; returns when another thread wakes this thread.
   void wait(const char* where, Meeting& meeting) {
@@ -194,15 +227,26 @@ class Block {
     meeting.threads.clear();
   }
 
+  void await_earlier() {
+    if (earlier_) wait("the wait for earlier kernels", for_earlier_);
+  }
   void barrier() {
-    if (at_barrier_.threads.size() + 1 == left_) {
-      wake(at_barrier_);
+    Meeting& meeting = block().at_barrier;
+    if (meeting.threads.size() + 1 == block().left) {
+      wake(meeting);
     } else {
-      wait("a barrier of the block", at_barrier_);
+      wait("a barrier of the block", meeting);
+    }
+  }
+  void cluster_barrier() {
+    if (at_cluster_.threads.size() + 1 == left_) {
+      wake(at_cluster_);
+    } else {
+      wait("a barrier of the cluster", at_cluster_);
     }
   }
   void barrier(unsigned number, unsigned threads) {
-    Meeting& meeting = numbered_.at(number);
+    Meeting& meeting = block().numbered.at(number);
     if (meeting.threads.size() + 1 == threads) {
       wake(meeting);
     } else {
@@ -246,7 +290,9 @@ class Block {
     body_();
     current().ended = true;
     --left_;
-    if (at_barrier_.threads.size() == left_) wake(at_barrier_);
+    --block().left;
+    if (block().at_barrier.threads.size() == block().left) wake(block().at_barrier);
+    if (at_cluster_.threads.size() == left_) wake(at_cluster_);
     if (ready_.empty() || threads_[ready_.front()].fiber != nullptr) {
       if (_setjmp(current().fiber->here) == 0) return_to_scheduler();
     } else {
@@ -259,7 +305,6 @@ class Block {
 
   const std::string& kernel_;
   const dim3 grid, size;
-  uint3 index{};
   unsigned now = 0;
 
  private:
@@ -278,6 +323,14 @@ class Block {
     } else if (_setjmp(here) == 0) {
       return_to_scheduler();
     }
+  }
+  // On the scheduler's stack: runs the work that threads wait for, of another kernel as it may be.
+  bool earlier_has_run() {
+    if (for_earlier_.threads.empty()) return false;
+    std::exchange(earlier_, nullptr)();
+    running = this;
+    wake(for_earlier_);
+    return true;
   }
   [[noreturn]] void return_to_scheduler() {
     WatchedStack::switch_to(scheduler_stack_);
@@ -299,6 +352,7 @@ class Block {
   }
 
   [[noreturn]] void fail() const {
+    const uint3& index = blocks_.front().index;
     std::string text = fmt::format("kernel {}, block ({}, {}, {}): {} of {} threads wait forever{}", kernel_, index.x,
                                    index.y, index.z, left_, threads_.size(),
                                    mixed_ ? "; lanes of one warp came with different operations" : "");
@@ -308,16 +362,18 @@ class Block {
   }
 
   const std::function<void()>& body_;
+  std::function<void()> earlier_;  // null once it has run
+  Meeting for_earlier_;
   std::mt19937_64 random_;
+  const unsigned count_;  // threads of a block
+  std::vector<BlockOfCluster> blocks_;
   std::vector<Thread> threads_;
   std::vector<unsigned> order_;
   std::vector<Warp> warps_;
-  std::vector<uint4> area_;
-  bool copies_late_ = false, woken_first_ = false, mixed_ = false;
+  bool copies_late_ = false, woken_first_ = false, mixed_ = false, stray_ = false;
   unsigned left_ = 0;
   std::deque<unsigned> ready_;
-  Meeting at_barrier_;
-  std::array<Meeting, 16> numbered_;
+  Meeting at_cluster_;
   jmp_buf scheduler_;
   WatchedStack::Handle scheduler_stack_{};
 };
@@ -328,23 +384,19 @@ void Fiber::run() {
 
 }  // namespace
 
-void run_grid(const std::string& kernel, dim3 blocks, dim3 threads, std::size_t shared_bytes, std::uint64_t seed,
-              const std::function<void()>& body) {
-  Block block(kernel, blocks, threads, shared_bytes, seed, body);
-  running = &block;
-  const std::uint64_t count = std::uint64_t{blocks.x} * blocks.y * blocks.z;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint64_t at = seed % 2 == 0 ? i : count - 1 - i;
-    block.run({static_cast<unsigned>(at % blocks.x), static_cast<unsigned>(at / blocks.x % blocks.y),
-               static_cast<unsigned>(at / blocks.x / blocks.y)});
-  }
+void run_grid(const GridShape& shape, std::uint64_t seed, const std::function<void()>& body,
+              const std::function<void()>& earlier) {
+  Cluster cluster(shape, seed, body, earlier);
+  running = &cluster;
+  const std::uint64_t count = std::uint64_t{shape.blocks.x} * shape.blocks.y * shape.blocks.z / shape.cluster;
+  for (std::uint64_t i = 0; i < count; ++i) cluster.run((seed % 2 == 0 ? i : count - 1 - i) * shape.cluster);
 }
 
 const uint3& thread_index() {
   return running->current().index;
 }
 const uint3& block_index() {
-  return running->index;
+  return running->block().index;
 }
 const dim3& block_size() {
   return running->size;
@@ -354,6 +406,15 @@ const dim3& grid_size() {
 }
 std::byte* shared_area() {
   return running->area();
+}
+const std::byte* of_block(unsigned rank, const std::byte* mine) {
+  return running->of_block(rank, mine);
+}
+void await_earlier() {
+  running->await_earlier();
+}
+void cluster_barrier() {
+  running->cluster_barrier();
 }
 void barrier() {
   running->barrier();

@@ -20,7 +20,7 @@ constexpr std::uint64_t kSeeds = 24;
 TEST(EmulatedBlock, EveryThreadOfEveryBlockRunsOnce) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     std::vector<int> runs(3 * 2 * 8 * 4);
-    run_grid("count", {3, 2, 1}, {8, 4, 1}, 0, seed, [&] {
+    run_grid({"count", {3, 2, 1}, {8, 4, 1}}, seed, [&] {
       const unsigned block = blockIdx.y * gridDim.x + blockIdx.x, thread = threadIdx.y * blockDim.x + threadIdx.x;
       ++runs[block * 32 + thread];
     });
@@ -32,7 +32,7 @@ TEST(EmulatedBlock, EveryThreadOfEveryBlockRunsOnce) {
 int wrong_when_reversed(std::uint64_t seed, bool with_barrier) {
   constexpr int kThreads = 96;
   std::vector<int> out(kThreads);
-  run_grid("reverse", {1, 1, 1}, {kThreads, 1, 1}, kThreads * sizeof(int), seed, [&] {
+  run_grid({"reverse", {1, 1, 1}, {kThreads, 1, 1}, kThreads * sizeof(int)}, seed, [&] {
     auto* const area = reinterpret_cast<int*>(shared_area());
     const int mine = static_cast<int>(threadIdx.x);
     area[mine] = mine;
@@ -54,7 +54,7 @@ TEST(EmulatedBlock, ABarrierOrdersAndAForgottenOneShows) {
 TEST(EmulatedBlock, ThreadsThatEndedAreNotWaitedFor) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     int passed = 0;
-    run_grid("early", {1, 1, 1}, {64, 1, 1}, 0, seed, [&] {
+    run_grid({"early", {1, 1, 1}, {64, 1, 1}}, seed, [&] {
       if (threadIdx.x >= 40) return;
       __syncthreads();
       ++passed;
@@ -63,10 +63,67 @@ TEST(EmulatedBlock, ThreadsThatEndedAreNotWaitedFor) {
   }
 }
 
+// Each block of a cluster reads what its neighbour wrote. A block that ends before its neighbour has read it is an
+// error.
+int wrong_in_a_cluster(std::uint64_t seed, bool first_barrier, bool last_barrier) {
+  constexpr unsigned kBlocks = 6, kOfCluster = 3, kThreads = 64;
+  int wrong = 0;
+  run_grid({"neighbours", {kBlocks, 1, 1}, {kThreads, 1, 1}, kThreads * sizeof(unsigned), kOfCluster}, seed, [&] {
+    auto* const area = reinterpret_cast<unsigned*>(shared_area());
+    unsigned* const mine = area + threadIdx.x;
+    *mine = blockIdx.x * kThreads + threadIdx.x;
+    if (first_barrier) cluster_barrier();
+    const unsigned neighbour = (blockIdx.x % kOfCluster + 1) % kOfCluster;
+    const auto* const theirs = reinterpret_cast<const unsigned*>(
+        of_block(neighbour, reinterpret_cast<const std::byte*>(area + kThreads - 1 - threadIdx.x)));
+    const unsigned block = blockIdx.x / kOfCluster * kOfCluster + neighbour;
+    if (*theirs != block * kThreads + kThreads - 1 - threadIdx.x) ++wrong;
+    if (last_barrier) cluster_barrier();
+    __syncthreads();
+  });
+  return wrong;
+}
+
+TEST(EmulatedBlock, BlocksOfAClusterReadOneAnother) {
+  int failures = 0;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    EXPECT_EQ(wrong_in_a_cluster(seed, true, true), 0);
+    EXPECT_GT(wrong_in_a_cluster(seed, false, true), 0);
+    try {
+      wrong_in_a_cluster(seed, true, false);
+    } catch (const std::logic_error&) {
+      ++failures;
+    }
+  }
+  EXPECT_GT(failures, 0);
+}
+
+// The work before a kernel that begins early shows to threads that wait for it alone.
+TEST(EmulatedBlock, EarlierWorkIsWaitedFor) {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    int written = 0, before = 0, after = 0;
+    const auto write = [&] { run_grid({"writer", {2, 1, 1}, {32, 1, 1}}, seed, [&] { ++written; }); };
+    run_grid(
+        {"reader", {2, 1, 1}, {64, 1, 1}}, seed,
+        [&] {
+          if (blockIdx.x == (seed % 2 == 0 ? 0 : 1)) before += written;
+          await_earlier();
+          __syncthreads();
+          after += written;
+        },
+        write);
+    EXPECT_EQ(before, 0);
+    EXPECT_EQ(after, 2 * 64 * 64);
+    EXPECT_THROW(run_grid(
+                     {"hasty", {1, 1, 1}, {64, 1, 1}}, seed, [] {}, write),
+                 std::logic_error);
+  }
+}
+
 TEST(EmulatedBlock, NumberedBarriersAreApart) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     int first = 0, second = 0;
-    run_grid("teams", {1, 1, 1}, {32, 2, 1}, 0, seed, [&] {
+    run_grid({"teams", {1, 1, 1}, {32, 2, 1}}, seed, [&] {
       int& count = threadIdx.y == 0 ? first : second;
       ++count;
       __barrier_sync_count(1 + threadIdx.y, blockDim.x);
@@ -77,7 +134,7 @@ TEST(EmulatedBlock, NumberedBarriersAreApart) {
 
 std::string failure_of(dim3 threads, const std::function<void()>& body) {
   try {
-    run_grid("broken", {1, 1, 1}, threads, 0, 1, body);
+    run_grid({"broken", {1, 1, 1}, threads}, 1, body);
   } catch (const std::logic_error& error) {
     return error.what();
   }
@@ -112,7 +169,7 @@ TEST(EmulatedBlock, WaitingForEverIsReported) {
 
 TEST(EmulatedBlock, ShufflesExchange) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-    run_grid("shuffle", {1, 1, 1}, {64, 1, 1}, 0, seed, [] {
+    run_grid({"shuffle", {1, 1, 1}, {64, 1, 1}}, seed, [] {
       const int mine = static_cast<int>(threadIdx.x);
       for (int mask = 1; mask < 32; mask *= 2) EXPECT_EQ(__shfl_xor_sync(0xffffffffU, mine, mask), mine ^ mask);
     });
@@ -123,7 +180,7 @@ TEST(EmulatedBlock, ShufflesExchange) {
 bool copies_arrive(std::uint64_t seed, bool waits) {
   std::vector<float> from(32 * 4, 1.5F);
   bool all = true;
-  run_grid("copy", {1, 1, 1}, {32, 1, 1}, 32 * 16, seed, [&] {
+  run_grid({"copy", {1, 1, 1}, {32, 1, 1}, 32 * 16}, seed, [&] {
     float* const to = reinterpret_cast<float*>(shared_area()) + threadIdx.x * 4;
     cuda::copy_async<16>(to, from.data() + threadIdx.x * 4, threadIdx.x != 3);
     cuda::commit_copies();
@@ -157,7 +214,7 @@ TEST(EmulatedBlock, TensorCoresMultiplyLoadedMatrices) {
   }
   for (const bool transposed : {false, true}) {
     float c[16][8] = {};
-    run_grid("mma", {1, 1, 1}, {32, 1, 1}, 0, 1, [&] {
+    run_grid({"mma", {1, 1, 1}, {32, 1, 1}}, 1, [&] {
       const int lane = static_cast<int>(threadIdx.x);
       std::uint32_t left[4], right[4];
       cuda::load_matrices(left, &a[lane % 16][lane / 16 * 8]);

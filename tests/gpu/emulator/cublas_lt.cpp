@@ -392,11 +392,13 @@ cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descript
     addresses |= reinterpret_cast<std::uintptr_t>(matrix);
   }
   if (addresses % known->alignment != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const cudaError_t error = enqueue_fallible("cublasLtMatmul", stream, "a product", [=, bytes = workspace_of(*known)] {
+  const auto run = [=, bytes = workspace_of(*known)] {
     // The contents of the workspace afterwards are undefined.
     if (bytes > 0) std::memset(workspace, 0xff, bytes);
     product.run();
-  });
+  };
+  const cudaError_t error =
+      enqueue_fallible("cublasLtMatmul", stream, {.name = "a product", .work = run, .kernel = true});
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

@@ -150,16 +150,18 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->uuid.bytes[0] = static_cast<char>(device + 1);
   properties->totalGlobalMem = kMemoryBytes;
   properties->multiProcessorCount = 4;
-  properties->major = 9;
+  properties->major = kCapability;
   properties->sharedMemPerBlockOptin = kSharedBytes;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin && attribute != cudaDevAttrL2CacheSize) {
-    return told(cudaErrorNotSupported);
-  }
-  *value = attribute == cudaDevAttrL2CacheSize ? kCacheBytes : kSharedBytes;
+  const std::map<cudaDeviceAttr, int> known = {{cudaDevAttrMaxSharedMemoryPerBlockOptin, kSharedBytes},
+                                               {cudaDevAttrL2CacheSize, kCacheBytes},
+                                               {cudaDevAttrComputeCapabilityMajor, kCapability}};
+  const auto found = known.find(attribute);
+  if (found == known.end()) return told(cudaErrorNotSupported);
+  *value = found->second;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -252,13 +254,14 @@ cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
                             cudaStream_t stream) {
-  return told(enqueue_fallible(__func__, stream_of(stream), "a copy", [=] { std::memmove(to, from, bytes); }));
+  return told(enqueue_fallible(__func__, stream_of(stream), {"a copy", [=] { std::memmove(to, from, bytes); }}));
 }
 cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
                               cudaStream_t stream) {
-  return told(enqueue_fallible(__func__, stream_of(stream), "a fill", [=] {
+  const auto fill = [=] {
     for (std::size_t row = 0; row < height; ++row) std::memset(static_cast<std::byte*>(to) + row * pitch, value, width);
-  }));
+  };
+  return told(enqueue_fallible(__func__, stream_of(stream), {"a fill", fill}));
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {

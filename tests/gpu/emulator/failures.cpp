@@ -73,20 +73,20 @@ cudaError_t refusal(const char* name) {
   return mode ? error_of(name, *mode) : cudaSuccess;
 }
 
-cudaError_t enqueue_fallible(const char* name, cudaStream_t stream, std::string title, std::function<void()> work) {
+cudaError_t enqueue_fallible(const char* name, cudaStream_t stream, Node work) {
   const std::optional<FailureMode> mode = failure_of(name, CallKind::work);
-  if (!mode) return enqueue(stream, std::move(title), std::move(work));
+  if (!mode) return enqueue(stream, std::move(work));
   switch (*mode) {
     case FailureMode::once:
     case FailureMode::sticky:
       return error_of(name, *mode);
     case FailureMode::late:
-      return enqueue(stream, std::move(title), [text = text_of(name)] { throw std::runtime_error(text); });
+      return enqueue(stream, std::move(work.name), [text = text_of(name)] { throw std::runtime_error(text); });
     case FailureMode::never:
       break;
   }
   return enqueue_when(
-      stream, std::move(title), [] { return false; }, [] {});
+      stream, std::move(work.name), [] { return false; }, [] {});
 }
 
 }  // namespace weft::emulator

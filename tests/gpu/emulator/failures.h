@@ -13,6 +13,8 @@
 
 namespace weft::emulator {
 
+struct Node;  // tests/gpu/emulator/gpu.h
+
 /// What a function does, which decides how it can fail.
 enum class CallKind : std::uint8_t {
   host,  // it ends when it returns
@@ -57,7 +59,13 @@ std::map<Call, CallCount> calls();
 std::optional<FailureMode> failure_of(const char* name, CallKind kind);
 /// The same for a call of CUDA that ends when it returns: its error, or success.
 cudaError_t refusal(const char* name);
+/// Buffers of calls of NCCL's communicators that were told of buffers: of those, and others.
+struct BufferCalls {
+  std::size_t known = 0, unknown = 0;
+};
+BufferCalls buffer_calls();
+
 /// enqueue() of a call's work, which may fail.
-cudaError_t enqueue_fallible(const char* name, cudaStream_t stream, std::string title, std::function<void()> work);
+cudaError_t enqueue_fallible(const char* name, cudaStream_t stream, Node work);
 
 }  // namespace weft::emulator

@@ -138,6 +138,28 @@ bool can_go_on(const CUstream_st& stream, const Node& node) {
   return !node.ready || (ends_well(stream, [&] { ready = node.ready(); }) && ready);
 }
 
+// The kernel that may begin before the kernel at the stream's head, or before this node of the graph there, has ended:
+// its place in the queue or in the graph.
+std::optional<std::size_t> early_after(const CUstream_st& stream, std::size_t node) {
+  const Entry& head = stream.queue.front();
+  if (!head.graph) {
+    const bool early = head.node.kernel && stream.queue.size() > 1 && stream.queue[1].node.early_work;
+    return early ? std::optional<std::size_t>(1) : std::nullopt;
+  }
+  const std::vector<Node>& nodes = head.graph->graph->nodes;
+  for (const std::size_t next : head.graph->successors[node]) {
+    if (nodes[node].kernel && nodes[next].early_work && nodes[next].after.size() == 1) return next;
+  }
+  return std::nullopt;
+}
+
+// The stream's head, or this node of the graph there, is done.
+void end_of(CUstream_st& stream, std::size_t node) {
+  Entry& head = stream.queue.front();
+  if (head.graph) head.graph->end(node);
+  if (!head.graph || head.graph->ready.empty()) stream.queue.pop_front();
+}
+
 // Runs one of the entries that can run.
 bool run_candidate(Gpus& all) {
   std::vector<Candidate> candidates, late;
@@ -160,9 +182,15 @@ bool run_candidate(Gpus& all) {
   const auto [stream, node] = candidates[all.random() % candidates.size()];
   Entry& entry = stream->queue.front();
   const Node& chosen = entry.graph ? entry.graph->graph->nodes[node] : entry.node;
-  if (!ends_well(*stream, chosen.work)) return true;
-  if (entry.graph) entry.graph->end(node);
-  if (!entry.graph || entry.graph->ready.empty()) stream->queue.pop_front();
+  const std::optional<std::size_t> early = early_after(*stream, node);
+  if (early && all.random() % 2 == 0) {
+    const Node& second = entry.graph ? entry.graph->graph->nodes[*early] : stream->queue[*early].node;
+    if (!ends_well(*stream, [&] { second.early_work(chosen.work); })) return true;
+    entry.graph ? entry.graph->end(node) : stream->queue.pop_front();
+    end_of(*stream, entry.graph ? *early : 0);
+  } else if (ends_well(*stream, chosen.work)) {
+    end_of(*stream, node);
+  }
   return true;
 }
 
@@ -229,30 +257,38 @@ std::string state_text() {
   return gpus().failures[static_cast<std::size_t>(current_device())].text;
 }
 
+cudaError_t enqueue(cudaStream_t stream, Node work) {
+  return append(stream_of(stream), std::move(work));
+}
+
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work) {
-  return append(stream_of(stream), {std::move(name), nullptr, std::move(work)});
+  return enqueue(stream, {std::move(name), std::move(work)});
 }
 
 cudaError_t enqueue_late(cudaStream_t stream, std::string name, std::function<void()> work) {
-  return append(stream_of(stream), {.name = std::move(name), .ready = nullptr, .work = std::move(work), .late = true});
+  return enqueue(stream, {.name = std::move(name), .work = std::move(work), .late = true});
 }
 
 cudaError_t enqueue_when(cudaStream_t stream, std::string name, std::function<bool()> ready,
                          std::function<void()> work) {
-  return append(stream_of(stream), {std::move(name), std::move(ready), std::move(work)});
+  return enqueue(stream, {.name = std::move(name), .work = std::move(work), .ready = std::move(ready)});
 }
 
 cudaError_t enqueue_kernel(cudaStream_t stream, const char* name, dim3 blocks, dim3 threads, std::size_t shared_bytes,
-                           std::function<void()> body) {
-  constexpr unsigned kMostThreads = 1024, kMostBlocksDown = 65535;
+                           std::function<void()> body, KernelStart how, unsigned cluster) {
+  constexpr unsigned kMostThreads = 1024, kMostBlocksDown = 65535, kMostOfCluster = 8;
   const unsigned count = threads.x * threads.y * threads.z;
   if (count == 0 || count > kMostThreads || blocks.x == 0 || blocks.y == 0 || blocks.z == 0 || blocks.x > 0x7fffffffU ||
-      blocks.y > kMostBlocksDown || blocks.z > kMostBlocksDown || shared_bytes > kSharedBytes) {
+      blocks.y > kMostBlocksDown || blocks.z > kMostBlocksDown || shared_bytes > kSharedBytes ||
+      blocks.x % cluster != 0 || cluster > kMostOfCluster || (cluster > 1 && count % 32 != 0)) {
     return cudaErrorInvalidConfiguration;
   }
-  return enqueue_fallible(name, stream, name, [=, kernel = std::string(name), body = std::move(body)] {
-    run_grid(kernel, blocks, threads, shared_bytes, gpus().random(), body);
-  });
+  const auto run = [=, kernel = std::string(name), body = std::move(body)](const std::function<void()>& earlier) {
+    run_grid({kernel, blocks, threads, shared_bytes, cluster}, gpus().random(), body, earlier);
+  };
+  Node node{.name = name, .work = [run] { run(nullptr); }, .kernel = true};
+  if (how == KernelStart::early) node.early_work = run;
+  return enqueue_fallible(name, stream, std::move(node));
 }
 
 bool run_one() {
@@ -366,7 +402,7 @@ cudaError_t enqueue_graph(cudaStream_t stream, std::shared_ptr<const Recording> 
   const std::lock_guard lock(mutex());
   if (const cudaError_t error = state(stream->device); error != cudaSuccess) return error;
   if (graph->nodes.empty()) return cudaSuccess;
-  stream->queue.push_back({{"a graph", nullptr, nullptr}, GraphRun(std::move(graph))});
+  stream->queue.push_back({{"a graph", nullptr}, GraphRun(std::move(graph))});
   return cudaSuccess;
 }
 

@@ -23,7 +23,8 @@ namespace weft::emulator {
 inline constexpr int kDevices = 8;
 inline constexpr std::size_t kMemoryBytes = std::size_t{4} << 30;  // on each device
 inline constexpr int kSharedBytes = 227 * 1024;                    // in each block
-inline constexpr int kCacheBytes = 128 * 1024;                     // small, since tests fill it
+inline constexpr int kCapability = 9;
+inline constexpr int kCacheBytes = 128 * 1024;  // small, since tests fill it
 
 /// The calling thread's device, set by cudaSetDevice().
 int& current_device();
@@ -31,16 +32,30 @@ int& current_device();
 /// Sets the seed of all orders; call it before the first work.
 void set_seed(std::uint64_t seed);
 
+/// A node of a graph, or an entry of a stream's queue.
+struct Node {
+  std::string name;
+  std::function<void()> work;
+  std::function<bool()> ready = {};     // null: always
+  std::vector<std::size_t> after = {};  // in a graph: earlier nodes in the list
+  bool late = false;                    // runs when nothing else can
+  bool kernel = false;
+  std::function<void(const std::function<void()>& earlier)> early_work = {};  // of a kernel that may begin early
+};
+
 /// Adds work to a stream (null: the current device's default stream), or to the graph that is captured from it. If the
 /// work throws, every later call returns that error.
+cudaError_t enqueue(cudaStream_t stream, Node work);
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work);
 /// Adds work that only its own stream is ordered after: it runs as late as possible.
 cudaError_t enqueue_late(cudaStream_t stream, std::string name, std::function<void()> work);
 /// Adds work that begins once `ready` returns true; `ready` is called while the work is at the head of its stream.
 cudaError_t enqueue_when(cudaStream_t stream, std::string name, std::function<bool()> ready,
                          std::function<void()> work);
+/// Whether a kernel may begin before the kernel before it has ended (programmatic dependent launch).
+enum class KernelStart : std::uint8_t { in_order, early };
 cudaError_t enqueue_kernel(cudaStream_t stream, const char* name, dim3 blocks, dim3 threads, std::size_t shared_bytes,
-                           std::function<void()> body);
+                           std::function<void()> body, KernelStart how = KernelStart::in_order, unsigned cluster = 1);
 
 /// Runs one piece of work of any stream; returns false if none can run.
 bool run_one();
@@ -64,15 +79,6 @@ void forget_error();
 
 /// Guards everything here and the shared state of the libraries: any thread may call CUDA's functions.
 std::recursive_mutex& mutex();
-
-/// A node of a graph, or an entry of a stream's queue.
-struct Node {
-  std::string name;
-  std::function<bool()> ready;  // null: always
-  std::function<void()> work;
-  std::vector<std::size_t> after = {};  // in a graph: earlier nodes in the list
-  bool late = false;                    // runs when nothing else can
-};
 
 /// The content of a capture.
 struct Recording {

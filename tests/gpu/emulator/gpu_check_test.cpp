@@ -69,6 +69,20 @@ class GpuCheck : public ::testing::Test {
     return 0;
   }
 
+  // Forms of a kernel or a product, side by side.
+  static void expect_pairs(const nlohmann::json& pairs) {
+    EXPECT_GT(figure(pairs, "residual added to 64x64x256, by kernels over within", "times"), 0);
+    EXPECT_GT(figure(pairs, "product 64x256x64 of fp32, fp32 over TF32", "times"), 0);
+    for (const char* pair :
+         {"weight and bias gradient 192x64x64, added, by kernels over within",
+          "cross-entropy 4x4224, by blocks over by clusters", "12 additions of 16x64 in a graph, in order over early",
+          "attention b1 t64 h1 d64 in documents of 16 backward, in fp32 over on tensor cores"}) {
+      EXPECT_GT(figure(pairs, pair, "times"), 0) << pair;
+    }
+    EXPECT_EQ(figure(pairs, "attention b1 t64 h2 d64 backward, engines", "engines"), 0);
+    EXPECT_GT(figure(pairs, "gather in a group, supervised call, host", "us"), 0);
+  }
+
   bool has_figure(const std::string& part, const std::string& name) const {
     const nlohmann::json figures = results().at(part).at("figures");
     for (const auto& each : figures) {
@@ -118,7 +132,7 @@ TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
   ASSERT_EQ(dry_run({}), 0) << printed_;
   EXPECT_EQ(fs::last_write_time(folder_ / "out" / "kernels" / "status"), kernels_done) << "done twice";
   parts = results();
-  EXPECT_EQ(parts.size(), 14U);
+  EXPECT_EQ(parts.size(), 16U);
   for (const auto& [name, part] : parts) {
     SCOPED_TRACE(name);
     const std::string status = part.at("status");
@@ -137,15 +151,18 @@ TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
     EXPECT_EQ(figure(part, "temperature", "C", "clocks"), 64);
   }
   EXPECT_GT(figure(parts.at("test"), "tests passed", "tests"), 1);
-  EXPECT_EQ(figure(parts.at("nccl"), "cases passed", "cases"), 13);
+  EXPECT_EQ(figure(parts.at("nccl"), "cases passed", "cases"), 19);
   EXPECT_GE(figure(parts.at("nccl"), "ALostRankEndsAReplay/2Ranks", "s"), 0);
   EXPECT_GT(figure(parts.at("products"), "Weft, sustained, last quarter", "TFLOP/s"), 0);
   EXPECT_NEAR(figure(parts.at("products"), "Weft, SM clock", "MHz"), 1600, 100);
   EXPECT_NEAR(figure(parts.at("products"), "burst over PyTorch's", "times"),
               figure(parts.at("products"), "Weft, burst", "TFLOP/s") / 2, 1e-4);
-  EXPECT_GT(figure(parts.at("pairs"), "residual added to 64x64x256, by kernels over within", "times"), 0);
-  EXPECT_GT(figure(parts.at("pairs"), "product 64x256x64 of fp32, fp32 over TF32", "times"), 0);
-  EXPECT_EQ(figure(parts.at("pairs"), "attention b1 t64 h2 d64 backward, engines", "engines"), 0);
+  expect_pairs(parts.at("pairs"));
+  EXPECT_NEAR(figure(parts.at("keys-124m"), "plain step over that with --gpu-kernels=early-start", "times"),
+              figure(parts.at("keys-124m"), "step", "ms") /
+                  figure(parts.at("keys-124m"), "step with --gpu-kernels=early-start", "ms"),
+              1e-4);
+  EXPECT_GT(figure(parts.at("checkpoints"), "step after a checkpoint, copied beside it", "ms"), 0);
   EXPECT_GE(figure(parts.at("kernels"), "copy of 1 MiB", "GB/s"), 0);
   EXPECT_GE(figure(parts.at("kernels"), "layer norm backward, of the copy", "%"), 0);
   constexpr double kTokens = 4 * 32;
@@ -198,7 +215,7 @@ TEST_F(GpuCheck, GoesOnInTheNextLease) {
   EXPECT_EQ(parts.at("torch-774m").at("compares_with_results"), false);
   EXPECT_FALSE(has_figure("torch-774m", "step over train-774m's"));
   const auto missing = nlohmann::json::parse(std::ifstream(folder_ / "out" / "results.json")).at("missing");
-  EXPECT_EQ(missing.size(), 12U) << missing;
+  EXPECT_EQ(missing.size(), 14U) << missing;
   make_card("NVIDIA H200", "GPU-1");
   ASSERT_EQ(dry_run({"--part", "torch-774m"}), 0) << printed_;
   EXPECT_TRUE(has_figure("torch-774m", "step over train-774m's")) << printed_;

@@ -49,15 +49,20 @@ constexpr std::chrono::seconds kMost{90};
 // As processes have it, or as threads of one process.
 enum class Ranks : std::uint8_t { processes, threads };
 
-testing::GridRun with_limits(const testing::GridRun& run, Ranks ranks, bool graphs) {
-  const execute::DeviceExecutorOptions options{
-      .kept_steps = 1, .trace_every = 4, .graphs = graphs, .release_seconds = kRelease};
-  const auto make_transport = [ranks](comm::World& world, const graph::Grid& grid, execute::Device& device) {
+testing::GridRun with_limits(const testing::GridRun& run, Ranks ranks, bool graphs,
+                             const execute::NcclSettings& settings = {}) {
+  const execute::DeviceExecutorOptions options{.kept_steps = 1,
+                                               .trace_every = 4,
+                                               .graphs = graphs,
+                                               .group_gathers = settings.grouped_gathers,
+                                               .release_seconds = kRelease};
+  const auto make_transport = [ranks, settings](comm::World& world, const graph::Grid& grid, execute::Device& device) {
     constexpr execute::TransportLimits kLimits{
         .peers_come = kPeersCome, .peers_leave = kPeersLeave, .release = kRelease};
-    if (ranks == Ranks::threads) return execute::make_nccl_transport(world, grid, device, kLimits);
+    if (ranks == Ranks::threads) return execute::make_nccl_transport(world, grid, device, kLimits, settings);
     auto& gpu = dynamic_cast<execute::CudaDevice&>(device);
-    return std::unique_ptr<execute::DeviceTransport>(new execute::NcclTransport(world, grid, gpu, kLimits));
+    return std::unique_ptr<execute::DeviceTransport>(
+        new execute::NcclTransport(world, grid, gpu, kLimits, false, settings));
   };
   return testing::in_own_teams(run, options, std::nullopt, make_transport);
 }
@@ -79,19 +84,28 @@ testing::GridRun tiny_run(const graph::Grid& grid) {
   return run;
 }
 
+testing::GridRun tiny_run_of_experts(const graph::Grid& grid) {
+  testing::GridRun run = tiny_run(grid);
+  run.model = testing::of_family(ops::Family::mixtral, {1, /*hidden=*/16, /*heads=*/2, /*kv_heads=*/2, 8, 12, 4});
+  return run;
+}
+
 struct Scenario {
   std::string_view name;
   testing::GridRun run;
 };
 
 std::vector<Scenario> scenarios() {
-  graph::Grid shards, stages, columns;
-  shards.z = 2, stages.pipe = 2, columns.x = 2;
+  graph::Grid shards, stages, columns, experts;
+  shards.z = 2, stages.pipe = 2, columns.x = 2, experts.z = experts.expert = 2;
   return {{"z=2, replayed", with_limits(tiny_run(shards), Ranks::processes, true)},
           {"x=2", with_limits(tiny_run(columns), Ranks::threads, false)},
           {"pipe=2, replayed", with_limits(tiny_run(stages), Ranks::processes, true)},
           {"z=2 in one process", testing::on_gpu(tiny_run(shards), true)},
-          {"x=2 through the host", testing::on_gpu_staged(tiny_run(columns))}};
+          {"x=2 through the host", testing::on_gpu_staged(tiny_run(columns))},
+          {"z=2,expert=2, replayed", with_limits(tiny_run_of_experts(experts), Ranks::threads, true)},
+          {"z=2, supervised", with_limits(tiny_run(shards), Ranks::processes, true,
+                                          {.grouped_gathers = true, .supervised = true, .registered = true})}};
 }
 
 // What a process tells of its run on its standard output, as its last line.
@@ -347,7 +361,7 @@ int random_trials(int count, std::uint64_t seed, std::size_t jobs, const std::ve
 // One of the faults that were found by reading or by random failures, each by the failures that showed it.
 struct Named {
   std::string_view name;
-  std::size_t scenario;
+  std::string_view scenario;
   std::vector<Failure> failures;
 };
 
@@ -355,17 +369,24 @@ std::vector<Named> named_faults() {
   constexpr FailureMode once = FailureMode::once, late = FailureMode::late, never = FailureMode::never;
   return {
       // The peers of a captured collective never come, and then NCCL doesn't come back from its abort.
-      {"abort-hangs", 0, {{{"ncclAllGather in a capture", 0}, 0, never}, {{"ncclCommAbort", 0}, 0, never}}},
-      {"capture-fails", 0, {{{"cudaStreamWaitEvent in a capture", 0}, 1, once}}},
+      {"abort-hangs",
+       "z=2, replayed",
+       {{{"ncclAllGather in a capture", 0}, 0, never}, {{"ncclCommAbort", 0}, 0, never}}},
+      {"capture-fails", "z=2, replayed", {{{"cudaStreamWaitEvent in a capture", 0}, 1, once}}},
       // The other rank leaves its split while NCCL goes on with it.
-      {"split-loses-a-peer", 0, {{{"ncclCommSplit", 1}, 1, once}}},
-      {"split-fails-late", 0, {{{"ncclCommSplit", 1}, 1, late}}},
-      {"split-never-ends", 0, {{{"ncclCommSplit", 1}, 1, never}}},
-      {"collective-fails-late", 1, {{{"ncclAllReduce", 1}, 3, late}}},
+      {"split-loses-a-peer", "z=2, replayed", {{{"ncclCommSplit", 1}, 1, once}}},
+      {"split-fails-late", "z=2, replayed", {{{"ncclCommSplit", 1}, 1, late}}},
+      {"split-never-ends", "z=2, replayed", {{{"ncclCommSplit", 1}, 1, never}}},
+      {"collective-fails-late", "x=2", {{{"ncclAllReduce", 1}, 3, late}}},
       // The copy of the state goes on while its memory is freed.
-      {"state-never-comes", 0, {{{"cudaMemcpyAsync", 0}, 33, never}}},
-      {"state-never-awaited", 3, {{{"cudaStreamSynchronize", 0}, 1, once}}},
-      {"peers-never-come", 2, {{{"ncclSend", 0}, 0, never}}},
+      {"state-never-comes", "z=2, replayed", {{{"cudaMemcpyAsync", 0}, 33, never}}},
+      {"state-never-awaited", "z=2 in one process", {{{"cudaStreamSynchronize", 0}, 1, once}}},
+      {"peers-never-come", "pipe=2, replayed", {{{"ncclSend", 0}, 0, never}}},
+      {"supervised-call-never-ends", "z=2, supervised", {{{"ncclReduceScatter", 1}, 1, never}}},
+      {"supervised-call-fails-late", "z=2, supervised", {{{"ncclReduceScatter", 1}, 1, late}}},
+      {"supervised-abort-hangs",
+       "z=2, supervised",
+       {{{"ncclReduceScatter", 1}, 1, never}, {{"ncclCommAbort", 1}, 0, never}}},
   };
 }
 
@@ -373,8 +394,9 @@ int named_trials(std::string_view asked, const std::vector<Scenario>& all) {
   int wrong = 0;
   for (const Named& fault : named_faults()) {
     if (asked != "all" && asked != fault.name) continue;
-    const Reference reference = reference_of(all[fault.scenario]);
-    const Outcome outcome = outcome_of(start(all[fault.scenario].run, fault.failures, 1));
+    const Scenario& scenario = *std::ranges::find(all, fault.scenario, &Scenario::name);
+    const Reference reference = reference_of(scenario);
+    const Outcome outcome = outcome_of(start(scenario.run, fault.failures, 1));
     std::string found = fault_of(outcome, reference);
     if (found.empty() && outcome.exit_code == 0) found = "the failure was not noticed";
     fmt::print("{}: {} after {:.1f} s\n", fault.name, found.empty() ? "ends with a cause" : found, outcome.seconds);

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/gpu/emulator/block.h"
+
 namespace weft::emulator {
 namespace {
 
@@ -101,6 +103,42 @@ TEST_F(EmulatedGpu, AGraphHasTheEdgesOfItsCapture) {
               say(0, '>');
             }),
             (std::set<std::string>{"<abcd>", "<acbd>"}));
+  cudaGraphExecDestroy(executable);
+}
+
+// A kernel that is launched early may begin before the kernel right before it in its stream has ended; never before a
+// copy, or a kernel of another stream.
+TEST_F(EmulatedGpu, AnEarlyKernelBeginsBeforeTheLastOneEnds) {
+  const auto kernel = [&](int stream, const std::function<void()>& body, KernelStart how) {
+    EXPECT_EQ(enqueue_kernel(streams_[stream], "kernel", {1, 1, 1}, {1, 1, 1}, 0, body, how), cudaSuccess);
+  };
+  const auto plain = [&](int stream) {
+    kernel(
+        stream, [this] { said_ += 'k'; }, KernelStart::in_order);
+  };
+  const auto early = [&](int stream) {
+    kernel(
+        stream, [this] { said_ += '(', await_earlier(), said_ += ')'; }, KernelStart::early);
+  };
+  using Orders = std::set<std::string>;
+  EXPECT_EQ(orders_of([&] { plain(0), early(0); }), (Orders{"k()", "(k)"}));
+  EXPECT_EQ(orders_of([&] { early(0), early(0); }), (Orders{"()()", "(())"}));
+  EXPECT_EQ(orders_of([&] { say(0, 'a'), early(0); }), (Orders{"a()"}));
+  EXPECT_EQ(orders_of([&] {
+              plain(1);
+              cudaEventRecord(events_[0], streams_[1]);
+              cudaStreamWaitEvent(streams_[0], events_[0], 0);
+              early(0);
+            }),
+            (Orders{"k()"}));
+  cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal);
+  plain(0), early(0), say(0, 'a');
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(streams_[0], &graph), cudaSuccess);
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaGraphInstantiateWithFlags(&executable, graph, 0), cudaSuccess);
+  cudaGraphDestroy(graph);
+  EXPECT_EQ(orders_of([&] { cudaGraphLaunch(executable, streams_[0]); }), (Orders{"k()a", "(k)a"}));
   cudaGraphExecDestroy(executable);
 }
 

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -24,6 +23,7 @@
 
 #include "tests/gpu/emulator/failures.h"
 #include "tests/gpu/emulator/gpu.h"
+#include "tests/gpu/emulator/nccl_parts.h"
 
 namespace weft::emulator {
 namespace {
@@ -38,18 +38,21 @@ struct Message {
 };
 
 struct Collective {
-  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, message, messages } kind;
+  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, message, messages, calls } kind;
   const void* in;  // null at a message's receiver
   void* out;       // null at its sender
   std::size_t count;
   ncclDataType_t type;
   int root = 0;
   std::vector<Message> messages = {};  // of a group, whose members are all ranks
+  std::vector<Collective> calls = {};  // of a group
+  std::size_t cuts = 1;                // of a message, which its communicator's protocol and channels decide
 
   // The input's bytes from `offset` on.
   const std::byte* from(std::size_t offset = 0) const { return static_cast<const std::byte*>(in) + offset; }
   bool matches(const Collective& other) const {
-    return kind == other.kind && count == other.count && type == other.type && root == other.root;
+    return kind == other.kind && count == other.count && type == other.type && root == other.root &&
+           cuts == other.cuts && calls.size() == other.calls.size();
   }
 };
 
@@ -147,13 +150,25 @@ void move_messages(const std::vector<Arrival>& ranks) {
   }
 }
 
+void move_bytes(const std::vector<Arrival>& ranks);
+
+// A group has no order, so the last call comes first.
+void move_calls(const std::vector<Arrival>& ranks) {
+  for (std::size_t i = ranks.front().call.calls.size(); i-- > 0;) {
+    std::vector<Arrival> of_call = ranks;
+    for (Arrival& rank : of_call) rank.call = Collective(rank.call.calls[i]);
+    move_bytes(of_call);
+  }
+}
+
 // Reads from copies, since outputs may be inputs.
-void move_bytes(std::vector<Arrival>& ranks) {
+void move_bytes(const std::vector<Arrival>& ranks) {
   const Collective& first = ranks.front().call;
   for (const Arrival& rank : ranks) {
     if (!rank.call.matches(first)) throw std::logic_error("NCCL: ranks met with different collectives");
   }
   if (first.kind == Collective::Kind::messages) return move_messages(ranks);
+  if (first.kind == Collective::Kind::calls) return move_calls(ranks);
   const std::size_t element = size_of(first.type), bytes = first.count * element, n = ranks.size();
   std::vector<std::vector<std::byte>> out(n);
   for (std::size_t r = 0; r < n; ++r) {
@@ -162,9 +177,10 @@ void move_bytes(std::vector<Arrival>& ranks) {
       case Collective::Kind::reduce_scatter:
         out[r].resize(bytes);
         for (std::size_t i = 0; i < first.count; ++i) {
-          // One chunk for each rank, summed around the ring.
+          // One chunk for each rank of each cut, summed around the ring.
           const bool scatters = first.kind == Collective::Kind::reduce_scatter;
-          const std::size_t at = scatters ? r * first.count + i : i, chunk = scatters ? r : i * n / first.count;
+          const std::size_t at = scatters ? r * first.count + i : i, cut = i * n * first.cuts / first.count % n;
+          const std::size_t chunk = scatters ? r : cut;
           add(first.type, ranks, at, chunk, out[r].data() + i * element);
         }
         break;
@@ -178,6 +194,7 @@ void move_bytes(std::vector<Arrival>& ranks) {
         }
         break;
       case Collective::Kind::messages:
+      case Collective::Kind::calls:
         break;
     }
   }
@@ -188,10 +205,15 @@ void move_bytes(std::vector<Arrival>& ranks) {
 }  // namespace weft::emulator
 
 struct ncclComm {
-  ncclComm(std::shared_ptr<weft::emulator::Group> of, int in_group, int on)
-      : group(std::move(of)), rank(in_group), device(on) {}
+  ncclComm(std::shared_ptr<weft::emulator::Group> of, int in_group, int on, const ncclConfig_t& config)
+      : group(std::move(of)),
+        rank(in_group),
+        device(on),
+        blocks(config.blocking == 1),
+        cuts(weft::emulator::cuts_of(config)) {}
   ~ncclComm() {
     if (thread.joinable()) thread.join();
+    weft::emulator::forget_buffers_of(this);
   }
   ncclComm(const ncclComm&) = delete;
   ncclComm& operator=(const ncclComm&) = delete;
@@ -199,6 +221,9 @@ struct ncclComm {
   std::shared_ptr<weft::emulator::Group> group;  // of a split's child: null until all ranks have come
   int rank;
   int device;
+  const bool blocks;  // its calls
+  const std::size_t cuts;
+  std::atomic<int> inside = 0;  // threads in its calls that block
   std::uint64_t splits = 0;
   std::atomic<bool> aborted = false;
   std::atomic<ncclResult_t> state = ncclSuccess;
@@ -227,6 +252,13 @@ ncclResult_t go_on(const char* name, ncclComm_t communicator, std::function<nccl
   if (failure == FailureMode::sticky) {
     fail(communicator->device, cudaErrorIllegalAddress, std::string("the test made ") + name + " fail");
     return ncclUnhandledCudaError;
+  }
+  if (communicator->blocks) {
+    ++communicator->inside;
+    ncclResult_t result = failure == FailureMode::never ? wait_until(*communicator, [] { return false; }) : work();
+    if (failure == FailureMode::late && result == ncclSuccess) communicator->state = ncclRemoteError;
+    --communicator->inside;
+    return result;
   }
   if (communicator->thread.joinable()) communicator->thread.join();
   communicator->state = ncclInProgress;
@@ -272,14 +304,15 @@ ncclResult_t split(const std::shared_ptr<Group>& parent, std::uint64_t number, i
   return ncclSuccess;
 }
 
-// The communicators that a thread aborts in one group, and its messages, of one communicator and stream.
+// The communicators that a thread aborts in one group, and its messages or calls, of one communicator and stream.
 // ncclCommAbort() itself ends collectives; the group's end frees memory.
 struct CallGroup {
   int depth = 0;
   std::vector<ncclComm_t> aborted;
   std::vector<Message> messages;
-  ncclResult_t error = ncclSuccess;   // of a message; then the group's end starts none
-  ncclComm_t communicator = nullptr;  // of the messages
+  std::vector<Collective> calls;
+  ncclResult_t error = ncclSuccess;   // of one of them; then the group's end starts none
+  ncclComm_t communicator = nullptr;  // of all of them
   cudaStream_t stream = nullptr;
 };
 thread_local CallGroup call_group;
@@ -300,33 +333,10 @@ ncclResult_t reclaim(const std::vector<ncclComm_t>& communicators) {
            "ncclCommAbort waits for a device that waits for a communicator not aborted yet");
       result = ncclUnhandledCudaError;
     }
+    if (communicator->inside > 0) misuse(communicator->device, "a communicator was freed while a call was within it");
     delete communicator;
   }
   return result;
-}
-
-// The place of a call in its device's launch order. With NCCL_LAUNCH_ORDER_IMPLICIT and a driver before CUDA 12.3, the
-// calls of all communicators run in the order in which the host made them, one by one. A graph orders its calls by its
-// edges alone.
-struct Turn {
-  bool over = false;
-};
-
-// By device.
-std::deque<std::weak_ptr<Turn>>& launch_order(int device) {
-  static std::map<int, std::deque<std::weak_ptr<Turn>>> orders;
-  return orders[device];
-}
-
-// Whether all calls before it are over or were dropped.
-bool comes_next(int device, const std::shared_ptr<Turn>& turn) {
-  std::deque<std::weak_ptr<Turn>>& order = launch_order(device);
-  const auto is_gone = [](const std::weak_ptr<Turn>& each) {
-    const std::shared_ptr<Turn> held = each.lock();
-    return held == nullptr || held->over;
-  };
-  while (!order.empty() && is_gone(order.front())) order.pop_front();
-  return !order.empty() && order.front().lock() == turn;
 }
 
 ncclResult_t launch(const Collective& call, const std::shared_ptr<Group>& group, int in_group, int device,
@@ -335,8 +345,7 @@ ncclResult_t launch(const Collective& call, const std::shared_ptr<Group>& group,
   const auto rank = static_cast<std::size_t>(in_group);
   std::shared_ptr<Turn> turn;  // null in a capture
   if (!captured(stream_of(stream))) {
-    turn = std::make_shared<Turn>();
-    launch_order(device).push_back(turn);
+    turn = take_turn(device);
   }
   const auto arrive = [=] {
     Arrival& mine = group->arrivals[rank];
@@ -353,17 +362,37 @@ ncclResult_t launch(const Collective& call, const std::shared_ptr<Group>& group,
     group->arrivals[rank].here = group->arrivals[rank].over = false;
     if (turn != nullptr) turn->over = true;
   };
-  constexpr const char* kNames[] = {"an all-reduce", "a reduce-scatter", "an all-gather",
-                                    "a broadcast",   "a message",        "a group of messages"};
+  constexpr const char* kNames[] = {"an all-reduce", "a reduce-scatter",    "an all-gather",   "a broadcast",
+                                    "a message",     "a group of messages", "a group of calls"};
   const cudaError_t error = enqueue_when(
       stream, fmt::format("{} of rank {} of {}", kNames[static_cast<std::size_t>(call.kind)], rank, group->expected),
       arrive, leave);
   return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
+ncclResult_t refused(const char* name) {
+  return refusal(name) == cudaSuccess ? ncclSuccess : ncclInternalError;
+}
+
+// A group is of one communicator and stream.
+bool joins_group(ncclComm_t communicator, cudaStream_t stream) {
+  if (call_group.messages.empty() && call_group.calls.empty()) {
+    call_group.communicator = communicator, call_group.stream = stream;
+  }
+  return call_group.communicator == communicator && call_group.stream == stream && communicator->state == ncclSuccess;
+}
+
 // A thread of NCCL's launches the kernel. Before a communicator's first one it connects to the peers, and so waits for
 // them.
-ncclResult_t enqueue(const char* name, const Collective& call, ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t enqueue(const char* name, Collective call, ncclComm_t communicator, cudaStream_t stream) {
+  call.cuts = communicator->cuts;
+  note_buffers(communicator, call.in, call.out);
+  if (call_group.depth > 0) {
+    const ncclResult_t result = joins_group(communicator, stream) ? refused(name) : ncclInvalidArgument;
+    if (result != ncclSuccess) return call_group.error = result;
+    call_group.calls.push_back(call);
+    return ncclSuccess;
+  }
   return go_on(name, communicator, [=] {
     const std::shared_ptr<Group> group = communicator->group;
     {
@@ -376,22 +405,15 @@ ncclResult_t enqueue(const char* name, const Collective& call, ncclComm_t commun
   });
 }
 
-ncclResult_t refused(const char* name) {
-  return refusal(name) == cudaSuccess ? ncclSuccess : ncclInternalError;
-}
-
 // In a group, a message joins the others. Weft sends without one in communicators of two ranks alone, where a message
 // has both ranks as its members.
 ncclResult_t send_or_receive(const char* name, const Message& message, ncclComm_t communicator, cudaStream_t stream) {
   const int ranks = communicator->group->expected, peer = message.peer;
   if (call_group.depth > 0) {
-    const bool first = call_group.messages.empty();
-    const bool other = call_group.communicator != communicator || call_group.stream != stream;
-    const bool wrong = peer < 0 || peer >= ranks || (!first && other) || communicator->state != ncclSuccess;
+    const bool wrong = peer < 0 || peer >= ranks || !joins_group(communicator, stream);
     const ncclResult_t result = wrong ? ncclInvalidArgument : refused(name);
     if (result != ncclSuccess) return call_group.error = result;
     call_group.messages.push_back(message);
-    call_group.communicator = communicator, call_group.stream = stream;
     return ncclSuccess;
   }
   if (ranks != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
@@ -430,7 +452,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   *communicator = nullptr;
-  if (config == nullptr || config->blocking != 0) return ncclInvalidArgument;
+  if (!is_valid(config) || config->blocking != 0) return ncclInvalidArgument;
   std::shared_ptr<Group> group;
   {
     const std::lock_guard lock(mutex());
@@ -438,7 +460,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
     if (known == nullptr) known = std::make_shared<Group>(ranks);
     group = known;
   }
-  auto made = std::make_unique<ncclComm>(group, rank, current_device());
+  auto made = std::make_unique<ncclComm>(group, rank, current_device(), *config);
   const ncclResult_t result = go_on(__func__, made.get(), [group, own = made.get()] {
     {
       const std::lock_guard lock(mutex());
@@ -449,12 +471,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
   if (result == ncclInProgress) *communicator = made.release();
   return result;
 }
-ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* child, ncclConfig_t* /*config*/) {
-  if (key != parent->rank) return ncclInvalidArgument;  // children are ordered like their parent's ranks
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
+  // Children are ordered like their parent's ranks.
+  if (key != parent->rank || !is_valid(config)) return ncclInvalidArgument;
   *child = nullptr;
   const std::uint64_t number = parent->splits;
-  const ncclResult_t result = go_on(__func__, parent, [=] {
-    const ncclComm_t made = color == NCCL_SPLIT_NOCOLOR ? nullptr : new ncclComm(nullptr, 0, parent->device);
+  const ncclResult_t result = go_on(__func__, parent, [=, of_child = *config] {
+    const ncclComm_t made = color == NCCL_SPLIT_NOCOLOR ? nullptr : new ncclComm(nullptr, 0, parent->device, of_child);
     if (made != nullptr) made->state = ncclInternalError;
     const ncclResult_t ended = split(parent->group, number, parent->rank, color, *parent, made);
     hand_over(child, made, parent->device);
@@ -473,6 +496,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state)
 ncclResult_t ncclCommCount(ncclComm_t communicator, int* count) {
   if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
   *count = communicator->group->expected;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommUserRank(ncclComm_t communicator, int* rank) {
+  if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
+  *rank = communicator->rank;
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
@@ -505,10 +533,13 @@ ncclResult_t ncclGroupStart() {
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  if (!call_group.messages.empty() || call_group.error != ncclSuccess) {
+  if (!call_group.messages.empty() || !call_group.calls.empty() || call_group.error != ncclSuccess) {
     if (--call_group.depth > 0) return ncclSuccess;
-    Collective call{Collective::Kind::messages, nullptr, nullptr, 0, ncclInt32};
+    const bool of_calls = !call_group.calls.empty();
+    if (of_calls && !call_group.messages.empty()) call_group.error = ncclInvalidUsage;  // Weft mixes none
+    Collective call{of_calls ? Collective::Kind::calls : Collective::Kind::messages, nullptr, nullptr, 0, ncclInt32};
     call.messages = std::exchange(call_group.messages, {});
+    call.calls = std::exchange(call_group.calls, {});
     if (call_group.error != ncclSuccess) return std::exchange(call_group.error, ncclSuccess);
     return enqueue(__func__, call, call_group.communicator, call_group.stream);
   }

@@ -155,7 +155,7 @@ class RowsCase {
  public:
   RowsCase(DType dtype, int rank, int ranks, std::int64_t count, std::int64_t rows, RowShares shares,
            std::uint64_t salt)
-      : ranks_(ranks), experts_(ranks * kOwn) {
+      : ranks_(ranks), experts_(ranks * kOwn), most_(static_cast<std::size_t>(ranks * rows * count)) {
     for (int giver = 0; giver < ranks; ++giver) {
       std::vector<std::int64_t> weights;
       for (std::int64_t e = 0; e < experts_; ++e) {
@@ -172,7 +172,7 @@ class RowsCase {
     }
     own_ = filled(rows * count, rank, salt);
     own_.resize(own_.size() + kMargin, kGuard);
-    held_.assign(static_cast<std::size_t>(ranks * rows * count) + kMargin, kGuard);
+    held_.assign(most_ + kMargin, kGuard);
     back_.assign(static_cast<std::size_t>(rows * count) + kMargin, kGuard);
     expected_.assign(held_.size(), kGuard);
     std::int64_t place = 0;
@@ -184,6 +184,7 @@ class RowsCase {
         }
       }
     }
+    filled_ = static_cast<std::size_t>(place * count);
     there_ = {comm::CollectiveKind::exchange_rows, dtype, count, 0, own_.data(), held_.data(), nullptr};
     there_.table = {table_.data(), experts_, rows, ranks * rows};
     back_again_ = there_;
@@ -197,8 +198,9 @@ class RowsCase {
   const comm::CollectiveCall& there() const { return there_; }
   const comm::CollectiveCall& back() const { return back_again_; }
 
-  /// After both ways.
-  std::string check(Fingerprint& hash) const {
+  /// After both ways. `rest_stays`: rows that nobody gave are as before.
+  std::string check(Fingerprint& hash, bool rest_stays = true) {
+    if (!rest_stays) std::fill_n(held_.data() + filled_, most_ - filled_, kGuard);
     hash.add_bytes(held_.data(), held_.size() * sizeof(T)).add_bytes(back_.data(), back_.size() * sizeof(T));
     const std::string name = fmt::format("{} over {} ranks", comm::describe(there_), ranks_);
     if (std::memcmp(held_.data(), expected_.data(), held_.size() * sizeof(T)) != 0) return name + ": held rows differ";
@@ -222,6 +224,7 @@ class RowsCase {
 
   int ranks_;
   std::int64_t experts_;
+  std::size_t most_, filled_ = 0;  // elements that the experts have place for, and that they get
   std::vector<std::int32_t> table_;
   std::vector<T> own_, held_, back_, expected_;
   comm::CollectiveCall there_{}, back_again_{};
@@ -240,7 +243,7 @@ struct CheckResult {
 class Checks {
  public:
   template <class Finished>
-  void add(const Finished& finished) {
+  void add(Finished& finished) {
     const std::string failure = finished.check(hash_);
     if (!failure.empty()) failures_.push_back(failure);
   }

@@ -83,12 +83,19 @@ TEST(ExpertRows, CostsAreThoseOfTheLayersFactor) {
   EXPECT_EQ(ns(exchange, 0, rows), even);
   EXPECT_NEAR(ns(exchange, 1, rows) / even, 1.5, 1e-3);
   EXPECT_NEAR(ns(exchange, -1, rows) / even, 1.25, 1e-3);
+  // As many as there is place for, in whatever layer.
+  const RowFactors whole{.usual = 1.25, .layers = {1, 1.5}, .segments = true};
+  EXPECT_NEAR(ns(exchange, 0, whole) / even, 2, 1e-3);
+  EXPECT_EQ(ns(exchange, 1, whole), ns(exchange, 0, whole));
+  const graph::GroupedGemm product{1 << 17, 512, 512, 4, true, 1 << 16};
+  EXPECT_EQ(ns(product, 1, whole), ns(product, 1, rows));
   const graph::Gemm other{512, 512, 512};
   EXPECT_EQ(ns(other, 1, rows), ns(other, 1, {}));
   EXPECT_EQ(RowFactors().text(), "");
   EXPECT_EQ(analytic_costs(machine, grid)->source(), "machine " + machine.name);
   EXPECT_EQ(rows.text(), ", experts' rows × 1 to 1.5");
   EXPECT_EQ((RowFactors{.usual = 1.25}).text(), ", experts' rows × 1.25");
+  EXPECT_EQ((RowFactors{.segments = true}).text(), ", rows sent in whole segments");
 }
 
 }  // namespace

@@ -40,7 +40,10 @@ TEST(Rewrite, TextAndBack) {
   EXPECT_EQ(to_string(Rewrite(FuseGelu{})), "fuse-gelu");
   EXPECT_EQ(parse_rewrites("fuse-residual"), std::vector<Rewrite>{FuseResidual{}});
   EXPECT_EQ(to_string(Rewrite(FuseResidual{})), "fuse-residual");
-  EXPECT_TRUE(is_fusion(FuseGelu{}) && is_fusion(FuseResidual{}) && !is_fusion(PackWeights{}));
+  EXPECT_EQ(parse_rewrites("fuse-bias-gradient"), std::vector<Rewrite>{FuseBiasGradient{}});
+  EXPECT_EQ(to_string(Rewrite(FuseBiasGradient{})), "fuse-bias-gradient");
+  EXPECT_TRUE(is_fusion(FuseGelu{}) && is_fusion(FuseResidual{}) && is_fusion(FuseBiasGradient{}));
+  EXPECT_FALSE(is_fusion(PackWeights{}));
   EXPECT_TRUE(fuses_gelu(parse_rewrites("bucket;fuse-gelu")));
   EXPECT_FALSE(fuses_gelu(parse_rewrites("fuse-residual")));
   EXPECT_FALSE(fuses_gelu(parse_rewrites("bucket;reshard")));
@@ -72,6 +75,8 @@ TEST(Rewrite, BadTextIsRefusedWithAFix) {
                           Case{"fuse-gel", "write fuse-gelu"},
                           Case{"fuse-residual=1", "no value"},
                           Case{"fuse-residuals", "write fuse-residual"},
+                          Case{"fuse-bias-gradient=", "no value"},
+                          Case{"fuse-bias-gradients", "write fuse-bias-gradient"},
                           Case{";", "separated by semicolons"},
                           Case{"reshard, recompute", "semicolons"}}) {
     EXPECT_TRUE(refuses([&] { parse_rewrites(bad.text); }, {bad.part})) << bad.text;

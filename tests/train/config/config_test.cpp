@@ -68,6 +68,7 @@ TEST(Config, RefusesWhatAKeyDoesNotTake) {
            {"schedule", "cosin", {"expected one of cosine, wsd, linear, constant", "did you mean \"cosine\"?"}},
            {"dtype", "fp16", {"expected one of fp32, bf16"}},
            {"pack-weights", "of", {"one of auto, on, off", "did you mean"}},
+           {"gpu-kernels", "early-start,cluster-loss", {"one of early-start", "did you mean \"clustered-loss\"?"}},
            {"gradient-reduction", "true", {"one of step, micro-batch"}},
            {"communicator", "ncl", {"one of auto, local, nccl, staged, mpi"}},
            {"model", "gpt2-125m", {"gpt2-124m"}},
@@ -204,6 +205,8 @@ std::string another_value(const ConfigKey& key) {
   if (key.name == "rewrites") return "bucket=26214400;recompute=0-3";
   if (key.name == "lora") return "rank=3,alpha=0.5,on=qkv+mlp";
   if (key.name == "attention-workspace") return "3GiB";
+  if (key.name == "gpu-kernels") return "early-start,masked-mma";
+  if (key.name == "nccl") return "protocol=auto,channels=3,gathers=grouped,calls=supervised,buffers=registered";
   if (key.name == "peer-timeout") return "3.5";
   if (key.type == "layers") return "3,7-9";
   if (key.type == "integer") return key.default_value == "3" ? "4" : "3";

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,22 @@ TEST(ExpertLoads, ZipfsAreThoseOfTheFirstExperts) {
   EXPECT_DOUBLE_EQ(factors_of(config_of("zipf:1")).usual, 18 / 12.5);
   EXPECT_DOUBLE_EQ(factors_of(config_of("zipf:1", "z=4,expert=4")).usual, 12 / 6.25);
   EXPECT_TRUE(factors_of(config_of("zipf:1")).layers.empty());
+}
+
+// NCCL's exchanges have the size of any choice, whatever the loads. Others send rows that are there.
+TEST(ExpertLoads, OnGpusWholeSegmentsAreSent) {
+  for (const auto& [device, communicator, grid, whole] : {std::tuple("cuda", "auto", "z=2,expert=2", true),
+                                                          {"cuda", "nccl", "z=2,expert=2", true},
+                                                          {"cuda", "staged", "z=2,expert=2", false},
+                                                          {"cuda", "local", "z=2,expert=2", false},
+                                                          {"cuda", "auto", "z=2", false},
+                                                          {"cpu", "auto", "z=2,expert=2", false}}) {
+    RunConfig config = config_of("zipf:1", grid);
+    set_key(config, "device", device, "test");
+    set_key(config, "communicator", communicator, "test");
+    EXPECT_EQ(factors_of(config).segments, whole) << device << " " << communicator << " " << grid;
+    EXPECT_EQ(sends_row_segments(config), whole) << device << " " << communicator << " " << grid;
+  }
 }
 
 TEST(ExpertLoads, AFilesAreMeansOverItsSteps) {

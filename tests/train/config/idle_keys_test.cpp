@@ -32,7 +32,12 @@ TEST(IdleKeys, AreRefusedByName) {
                                                {{"cuda-graph", "true"}},
                                                {{"attention-workspace", "1GiB"}},
                                                {{"tf32", "true"}},
+                                               {{"gpu-kernels", "early-start"}},
                                                {{"tf32", "true"}, {"device", "cuda"}, {"dtype", "bf16"}},
+                                               {{"nccl", "channels=2"}},
+                                               {{"nccl", "channels=2"}, {"device", "cuda"}, {"communicator", "local"}},
+                                               {{"checkpoint-copy", "beside"}},
+                                               {{"checkpoint-copy", "beside"}, {"device", "cuda"}, {"save", "false"}},
                                                {{"min-lr", "1e-4"}, {"schedule", "constant"}},
                                                {{"keep-every", "10"}, {"save", "false"}},
                                                {{"save-every", "10"}, {"save", "false"}},
@@ -47,6 +52,8 @@ TEST(IdleKeys, WhatCountsOrIsTheDefaultIsTaken) {
                                                {{"bf16-products", "auto"}},
                                                {{"bf16-products", "fp32"}, {"dtype", "bf16"}},
                                                {{"tf32", "true"}, {"device", "cuda"}},
+                                               {{"nccl", "channels=2"}, {"device", "cuda"}},
+                                               {{"nccl", "default"}},
                                                {{"min-lr", "1e-4"}},
                                                {{"save-every", "10"}}}) {
     EXPECT_EQ(idle_key(right), "") << right.front().first;

@@ -104,6 +104,40 @@ TEST(KeyParts, ASplitOfTheBatchIsOneOfTheRewrites) {
   EXPECT_TRUE(has_parts(message, {"batch-split = 3 doesn't divide the micro-batch of 2", "batch-split=2"}));
 }
 
+execute::NcclSettings nccl_of(const std::string& value) {
+  RunConfig config;
+  set_key(config, "nccl", value, "--nccl");
+  return config.nccl;
+}
+
+TEST(NcclKey, TakesPartsAndDefaults) {
+  using Protocol = execute::NcclSettings::Protocol;
+  for (const char* text : {"", "default", "protocol=simple", "channels=auto,gathers=single,calls=background"}) {
+    EXPECT_EQ(nccl_of(text), execute::NcclSettings()) << text;
+  }
+  EXPECT_EQ(nccl_of("protocol=ll,channels=64"), (execute::NcclSettings{.protocol = Protocol::ll, .channels = 64}));
+  EXPECT_EQ(nccl_of("buffers=registered,protocol=auto,calls=supervised,gathers=grouped"),
+            (execute::NcclSettings{
+                .protocol = Protocol::automatic, .grouped_gathers = true, .supervised = true, .registered = true}));
+}
+
+TEST(NcclKey, RefusesOtherParts) {
+  for (const auto& [wrong, part] :
+       std::vector<std::pair<std::string, std::string>>{{"protocol=ll128", "--nccl: protocol = \"ll128\""},
+                                                        {"protocol=Simple", "--nccl: protocol = \"Simple\""},
+                                                        {"channels=0", "out of range"},
+                                                        {"channels=65", "out of range"},
+                                                        {"channels=two", "not an integer"},
+                                                        {"gathers=on", "--nccl: gathers = \"on\""},
+                                                        {"calls=blocking", "--nccl: calls = \"blocking\""},
+                                                        {"buffers=", "--nccl: buffers = \"\""},
+                                                        {"algorithm=tree", "unknown setting \"algorithm\""},
+                                                        {"channels=2,channels=2", "given twice"}}) {
+    const std::string message = testing::message_of<UserError>([&, value = wrong] { nccl_of(value); });
+    EXPECT_TRUE(testing::contains(message, part)) << wrong << ": " << message;
+  }
+}
+
 ops::LoraConfig lora_of(const std::string& value) {
   RunConfig config;
   set_key(config, "lora", value, "--lora");

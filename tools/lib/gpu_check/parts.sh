@@ -4,10 +4,10 @@
 
 # The first ten take less than ten minutes together. The others are done when time is left.
 readonly parts=(doctor test nccl products train-124m train-350m train-774m train-1558m pairs torch-774m
-  cold-124m kernels machine sanitize)
+  cold-124m keys-124m checkpoints kernels machine sanitize)
 
-# about PART: its purpose. usual_seconds PART: its duration on an H100 or H200; of nccl, train-350m, train-1558m, pairs
-# and cold-124m a guess.
+# about PART: its purpose. usual_seconds PART: its duration on an H100 or H200; of nccl, train-350m, train-1558m, pairs,
+# cold-124m, keys-124m and checkpoints a guess.
 about() {
   case "$1" in
     doctor) echo "the machine and its software" ;;
@@ -15,9 +15,11 @@ about() {
     nccl) echo "two and four processes on one GPU over NCCL by sockets: values, replay, a stop, a lost rank" ;;
     products) echo "8192x8192x8192 in a burst and under load, with clocks, by Weft and by PyTorch" ;;
     train-*) echo "training steps of 4 x 8 sequences, products tuned, one step traced by class of task" ;;
-    pairs) echo "side by side: attention engines, and work within products or after them" ;;
+    pairs) echo "side by side: attention engines and masks, work within products or after them, NCCL's calls, kernels that are off" ;;
     cold-*) echo "the steps of train-124m, products tuned with other data in the cache before each run" ;;
+    keys-*) echo "the same steps as replayed graphs with each key that is off by default" ;;
     torch-*) echo "PyTorch's training steps (torch.compile) of the same size" ;;
+    checkpoints) echo "the step after a checkpoint whose state is copied between steps, and beside that step" ;;
     kernels) echo "every kernel beside a copy, products and attention" ;;
     machine) echo "the GPU's machine file, by weft machine measure" ;;
     sanitize) echo "compute-sanitizer's memcheck and racecheck over small kernel tests" ;;
@@ -34,9 +36,10 @@ usual_seconds() {
   case "$1" in
     doctor) echo 5 ;;
     test) echo 50 ;;
-    nccl) echo 90 ;;
-    train-124m | cold-124m | machine) echo 30 ;;
-    pairs) echo 40 ;;
+    nccl) echo 120 ;;
+    train-124m | cold-124m | checkpoints | machine) echo 30 ;;
+    keys-124m) echo 60 ;;
+    pairs) echo 70 ;;
     train-350m) echo 45 ;;
     train-774m) echo 65 ;;
     train-1558m | torch-774m) echo 80 ;;
@@ -154,21 +157,74 @@ tune() {
   figure "products tuned" "$tuned" ms
 }
 
-# train SIZE FLAG...: times training steps alone: no checkpoints, no sample.
-train() {
+# make_tokens SIZE: reads the shape, and makes the file of tokens where it is missing.
+make_tokens() {
   model_words "$1"
-  shift
   if [[ ! -f "$out/tokens.bin" ]]; then
     local count=400000
     if $dry_run; then count=4000; fi
     write_tokens "$out/tokens.bin.new" "$vocabulary" "$count"
     mv "$out/tokens.bin.new" "$out/tokens.bin"
   fi
+}
+
+# train SIZE FLAG...: times training steps, and the classes of tasks in one of them.
+train() {
+  train_steps "$@"
+  step_figures $((tokens * sequences * micro_batches)) <run/metrics.jsonl
+  class_figures
+}
+# train_steps SIZE FLAG...: training steps alone: no checkpoints, no sample.
+train_steps() {
+  make_tokens "$1"
+  shift
   rm -rf run
   "$weft" train "${words[@]}" --data "$out/tokens.bin" --save=false --steps $((first_steps + timed_steps)) --warmup 0 \
     --clip 0 --eval-sequences 1 --trace-steps 1 --trace-every "$timed_steps" --quiet --run-dir run "$@"
-  step_figures $((tokens * sequences * micro_batches)) <run/metrics.jsonl
-  class_figures
+}
+
+# train_keys SIZE: steps without and with each key that is off by default. Each run tunes the products that it alone has.
+train_keys() {
+  local size=$1 key plain median
+  for key in "" --rewrites=fuse-residual --rewrites=fuse-bias-gradient --fuse-gelu=on --gpu-kernels=early-start \
+    --gpu-kernels=clustered-loss; do
+    train_steps "$size" --gemm-tuning auto --cuda-graph true ${key:+"$key"}
+    median=$(median_step <run/metrics.jsonl)
+    if [[ -z "$key" ]]; then
+      plain=$median
+      figure "step" "$median" ms
+    else
+      figure "step with $key" "$median" ms
+      figure "plain step over that with $key" "$(awk "BEGIN { print $plain / $median }")" times
+    fi
+  done
+}
+# median_step: milliseconds, of the metrics' lines without the first steps.
+median_step() {
+  sed -n 's/.*"step_ms":\([-0-9.e+]*\).*/\1/p' | tail -n +$((first_steps + 1)) | sort -g |
+    awk '{ ms[NR] = $1 } END { print NR % 2 ? ms[(NR + 1) / 2] : (ms[NR / 2] + ms[NR / 2 + 1]) / 2 }'
+}
+
+# run_checkpoints: the wall time of the steps that follow a checkpoint, and of the others. A checkpoint is on the disk
+# before the next one is due.
+run_checkpoints() {
+  local copy after other every=60
+  if $dry_run; then every=4; fi
+  make_tokens 124m
+  for copy in between beside; do
+    rm -rf run
+    "$weft" train "${words[@]}" --data "$out/tokens.bin" --save-every "$every" --keep-last 1 \
+      --steps $((3 * every + 2)) --warmup 0 \
+      --eval-sequences 1 --trace-steps 0 --quiet --run-dir run --checkpoint-copy "$copy"
+    read -r after other <<<"$(sed -n 's/.*"step":\([0-9]*\).*"wall_time":\([0-9.]*\).*/\1 \2/p' run/metrics.jsonl |
+      awk -v every="$every" '
+      NR > every && NR % every == 1 { after += $2 - last; ++n }
+      NR > 3 && NR % every != 1 { other += $2 - last; ++m }
+      { last = $2 }
+      END { print 1e3 * after / n, 1e3 * other / m }')"
+    figure "step after a checkpoint, copied $copy $([[ $copy == beside ]] && echo it || echo steps)" "$after" ms
+    figure "other steps, copied $copy" "$other" ms
+  done
 }
 
 # class_figures: the time of each class of task in the traced step, which runs its tasks one by one.
@@ -303,7 +359,7 @@ run_pairs() {
 
 # In a process of their own, which opens no GPU before it forks ranks. Each case ends ranks that hang. What remains after two minutes is left.
 run_nccl() {
-  local filter='*NcclProcesses*' longest=120 failed=0
+  local filter='*NcclProcesses*' longest=150 failed=0
   if $dry_run; then filter='*NcclProcesses*/2Ranks' longest=$limit; fi
   timeout --foreground "$longest" "$gpu_test" --gtest_filter="$filter" 2>&1 | tee cases.txt || failed=$?
   # "[       OK ] Of/NcclProcesses.Collectives/2Ranks (1234 ms)"
@@ -370,7 +426,8 @@ run_tests() {
 run_sanitizer() {
   local tool filter
   command -v compute-sanitizer >/dev/null || skip "compute-sanitizer is not here"
-  filter=$(printf '%s:' CudaLayouts.TransposeMovesEveryBit CudaTasks.{BiasGradient,NormsOfParts,Rope,Dropout,Decode})
+  filter=$(printf '%s:' CudaLayouts.TransposeMovesEveryBit CudaTasks.{BiasGradient,NormsOfParts,Rope,Dropout,Decode} \
+    CudaRowMoves.GoToTheirPlaces)
   for tool in memcheck racecheck; do
     compute-sanitizer --tool "$tool" --error-exitcode 9 "$gpu_test" --gtest_brief=1 --gtest_filter="$filter" 2>&1 |
       tee "$tool.txt"
@@ -401,6 +458,12 @@ do_part() {
       tune "${1#cold-}" --cold
       train "${1#cold-}" --gemm-tuning tuned.json
       against "train-${1#cold-}" ;;
+    keys-*)
+      local layers hidden heads vocabulary tokens sequences first_steps timed_steps words
+      train_keys "${1#keys-}" ;;
+    checkpoints)
+      local layers hidden heads vocabulary tokens sequences first_steps timed_steps words
+      run_checkpoints ;;
     pairs) run_pairs ;;
     torch-*) run_torch "${1#torch-}" ;;
     kernels) run_kernels ;;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/cpu/gemm/gemm_amx.h"
+#include "kernels/cpu/gemm/packed_gemm.h"
 #include "tests/kernels/amx_emulator.h"
 #include "tests/kernels/reference.h"
 
@@ -23,11 +24,12 @@ struct GroupCase {
   std::int64_t n, k;
 };
 
-// One group with all rows; none, one, few and many rows; more than a panel's.
+// One group with all rows; none, one, few and many rows; more than a panel's; whole tiles of the matrices.
 const GroupCase kCases[] = {{{0, 0, 5, 0}, 7, 9},     {{1, 0, 3, 4, 64, 17}, 67, 100},
                             {{130, 0, 70}, 200, 800}, {{1, 1, 1, 1, 1}, 33, 65},
                             {{0, 0, 0}, 8, 8},        {{1100, 9}, 30, 40},
-                            {{2000, 0, 30}, 20, 12}};
+                            {{2000, 0, 30}, 20, 12},  {{130, 0, 70, 4, 600, 33}, 208, 96},
+                            {{65, 9, 700}, 64, 1632}};
 
 struct GroupUnit {
   DType dtype;
@@ -94,6 +96,40 @@ TEST_F(GroupedProducts, MultiplyEachGroupByItsMatrix) {
                             testing::tolerance_of(unit.dtype, 1e-5 * std::sqrt(static_cast<double>(k))));
     }
   });
+}
+
+// A group's bits don't depend on the groups beside it, nor on the threads that share them.
+TEST_F(GroupedProducts, AGroupHasTheBitsOfItsOwnProduct) {
+  const std::int64_t n = 64, k = 1632;
+  for (const GroupUnit& unit : units()) {
+    for (const bool trans_b : {true, false}) {
+      const std::vector<std::int64_t> offsets = {0, 65, 74, 774};
+      Tensor a = Tensor::random(unit.dtype, 774, k, 1), borders = Tensor::integers(DType::i32, offsets);
+      Tensor b = Tensor::random(unit.dtype, 3 * (trans_b ? n : k), trans_b ? k : n, 2), c(unit.dtype, 774, n);
+      Workers workers(2);
+      workers.reserve(grouped_gemm_scratch(774, n, k, unit.dtype, unit.unit));
+      grouped_gemm(workers, trans_b, a.view(), b.view(), borders.view(), c.view(), unit.unit);
+      for (std::size_t g = 0; g < 3; ++g) {
+        const std::int64_t first = offsets[g], rows = offsets[g + 1] - first, group = static_cast<std::int64_t>(g);
+        const auto part = [](Matrix matrix, std::int64_t begin, std::int64_t count) {
+          matrix.data = static_cast<std::byte*>(matrix.data) +
+                        begin * matrix.row_stride * static_cast<std::int64_t>(size_of(matrix.dtype));
+          matrix.rows = count;
+          return matrix;
+        };
+        Tensor alone(unit.dtype, rows, n);
+        const PackedGemm product(
+            {rows, n, k, false, trans_b},
+            {part(a.view(), first, rows), part(b.view(), group * (trans_b ? n : k), trans_b ? n : k), alone.view(), {}},
+            64, 96, packed_unit(unit.dtype, unit.unit));
+        workers.reserve(product.scratch());
+        product.run(workers);
+        const Values all = c.values();
+        EXPECT_EQ(Values(all.begin() + first * n, all.begin() + (first + rows) * n), alone.values())
+            << to_string(unit.unit) << " group " << g;
+      }
+    }
+  }
 }
 
 TEST_F(GroupedProducts, GradientsAreOfEachGroupsRows) {

@@ -147,11 +147,30 @@ TEST(CpuKernels, ProductsWithEpilogues) {
       EXPECT_EQ(fused_sum.bytes(), added.bytes());
     }
   }
-  Tensor a(DType::f32, 2, 2, Values{1, 2, 3, 4}), c = a, y = a;
+  Tensor a(DType::f32, 2, 2, Values{1, 2, 3, 4}), c = a, y = a, db = empty(1, 2);
+  EXPECT_THROW(run(graph::Gemm{.m = 2, .n = 2, .k = 2, .epilogue = Epilogue::bias_gradient}, {&a, &a, &c, &db}),
+               std::logic_error);
   EXPECT_THROW(
       run(graph::Gemm{.m = 2, .n = 2, .k = 2, .accumulate = true, .epilogue = Epilogue::gelu}, {&a, &a, &c, &y}),
       std::logic_error);
   EXPECT_THROW(run(graph::Gemm{.m = 2, .n = 2, .k = 2, .epilogue = Epilogue::gelu}, {&a, &a, &c}), std::logic_error);
+}
+
+TEST(CpuKernels, WeightGradientsWithTheBiass) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::int64_t m = 70, n = 21, k = 35;
+    Tensor dy = Tensor::random(dtype, k, m, 1), x = Tensor::random(dtype, k, n, 2);
+    Tensor dw(DType::f32, m, n), db = empty(1, m), both_dw = dw, both_db = db;
+    for (const bool accumulate : {false, true}) {
+      graph::Gemm gemm{.m = m, .n = n, .k = k, .trans_a = true, .accumulate = accumulate};
+      run(gemm, {&dy, &x, &dw});
+      run(graph::BiasGradient{k, m, accumulate}, {&dy, &db});
+      gemm.epilogue = Epilogue::bias_gradient;
+      run(gemm, {&dy, &x, &both_dw, &both_db});
+      EXPECT_EQ(both_dw.bytes(), dw.bytes());
+      EXPECT_EQ(both_db.bytes(), db.bytes());
+    }
+  }
 }
 
 TEST(CpuKernels, VocabularyInParts) {

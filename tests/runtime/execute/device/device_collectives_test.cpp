@@ -49,6 +49,25 @@ TEST_P(DeviceCollectives, HaveThePromisedBits) {
   }
 }
 
+TEST_P(DeviceCollectives, RowsGoToTheirExpertsAndComeBack) {
+  for (const test::RowShares shares : {test::RowShares::uneven, test::RowShares::all_to_one}) {
+    for (const std::int64_t rows : {0, 1, 5, 61}) {
+      std::deque<test::RowsCase<bf16>> cases;
+      std::vector<GroupMember> there, back;
+      for (int r = 0; r < GetParam(); ++r) {
+        cases.emplace_back(DType::bf16, r, GetParam(), 7, rows, shares, /*salt=*/5);
+        there.push_back({streams_[static_cast<std::size_t>(r)], cases.back().there()});
+        back.push_back({there.back().stream, cases.back().back()});
+      }
+      group_.enqueue(*device_, there);
+      group_.enqueue(*device_, back);
+      for (const DeviceStream stream : streams_) device_->synchronize(stream);
+      Fingerprint ignored;
+      for (test::RowsCase<bf16>& of : cases) EXPECT_EQ(of.check(ignored), "");
+    }
+  }
+}
+
 TEST_P(DeviceCollectives, RefusesMembersThatDiffer) {
   if (GetParam() == 1) return;
   std::vector<GroupMember> members;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -93,6 +95,85 @@ TEST_F(ThreeTasks, OnlyTheFirstWaitsAndOnlyTheLastSignals) {
   load();
   loaded_.steps[1].signal = device_->add_event(false);
   EXPECT_EQ(runs(), "[=.");
+}
+
+// Gathers of a tensor each, on z_gather but for the letter's own channel, and computations, in the order of their
+// names.
+class Gathers : public ::testing::Test {
+ protected:
+  /// The steps in their order: "." by itself, "<" with a later one, "3" the last of three. Each name of `reads` is a
+  /// computation and the gather whose result it reads.
+  std::string groups(const std::string& order, const std::vector<std::pair<std::string, std::string>>& reads = {},
+                     graph::Channel of_b = graph::Channel::z_gather, bool b_overwrites_a = false) {
+    testing::ToyGraph toy;
+    std::map<std::string, graph::View> results;
+    for (const std::string name : {"a", "b", "c"}) {
+      results[name] = toy.tensor("of_" + name, 2);
+      const graph::Channel channel = name == "b" ? of_b : graph::Channel::z_gather;
+      toy.add(name, graph::AllGather{channel, 2, 1},
+              {graph::read(toy.tensor("shard_" + name, 1, graph::Role::parameter)), graph::write(results[name])});
+    }
+    std::map<std::string, std::string> read_by(reads.begin(), reads.end());
+    for (const std::string name : {"u", "v"}) {
+      const graph::View result = toy.tensor("of_" + name, 2);
+      if (read_by.contains(name)) {
+        toy.compute(name, {graph::read(results[read_by[name]]), graph::write(result)});
+      } else {
+        toy.compute(name, {graph::write(result)});
+      }
+    }
+    const auto graph = toy.build();
+    const plan::Plan plan = plan::make_plan(graph, testing::order_in(*graph, order), "test");
+    DevicePlan loaded;
+    loaded.plan = std::make_shared<const plan::Plan>(plan);
+    std::map<std::pair<std::size_t, std::uint32_t>, DeviceEvent> signals;
+    for (const graph::TaskId id : plan.sequence) {
+      const plan::Position at = plan.position[id.index()];
+      const plan::Entry& entry = plan.streams[at.stream.index()].entries[at.entry];
+      DeviceStep& step = loaded.steps.emplace_back();
+      step.stream = at.stream;
+      for (const plan::Wait& wait : entry.waits) {
+        if (wait.distance == 0) step.waits.push_back(signals.at({wait.stream.index(), wait.entry}));
+      }
+      if (entry.signals) step.signal = signals[{at.stream.index(), at.entry}] = device_->add_event(false);
+      const std::string& name = graph->task(id).name;
+      if (graph::channel_of(graph->task(id).operation) == nullptr) {
+        step.task = std::make_unique<DeviceTask>();
+      } else {
+        step.call.kind = comm::CollectiveKind::all_gather;
+        const std::int64_t address = name == "b" && b_overwrites_a ? 0 : 100 * (name[0] - 'a');
+        step.touches = {{{{}, 1'000'000 + address, 1, 8, 8}, true}};
+      }
+    }
+    group_gathers(loaded);
+    std::string text;
+    for (const DeviceStep& step : loaded.steps) {
+      EXPECT_EQ(step.gathers.size(), step.gather_calls.size());
+      text += step.gathered_later ? "<" : step.gathers.empty() ? "." : std::to_string(step.gathers.size());
+    }
+    return text;
+  }
+
+  std::unique_ptr<testing::FakeDevice> device_ = testing::make_fake_device();
+};
+
+TEST_F(Gathers, NeighboursAreOneGroup) {
+  EXPECT_EQ(groups("a b c u v"), "<<3..");
+  EXPECT_EQ(groups("a u b v c"), "<.<.3") << "no computation needs one of them";
+  EXPECT_EQ(groups("a b u c v", {{"v", "a"}}), "<<.3.");
+}
+
+TEST_F(Gathers, AComputationThatNeedsOneEndsTheGroup) {
+  EXPECT_EQ(groups("a b u c v", {{"u", "a"}}), "<2...");
+  EXPECT_EQ(groups("a u b v c", {{"u", "a"}, {"v", "b"}}), ".....");
+}
+
+TEST_F(Gathers, OtherCollectivesAndSharedBytesEndTheGroup) {
+  EXPECT_EQ(groups("a c b u v"), "<<3..");
+  EXPECT_EQ(groups("a b c u v", {}, graph::Channel::data), ".....");
+  EXPECT_EQ(groups("a c b u v", {}, graph::Channel::data), "<2...");
+  EXPECT_EQ(groups("b a c u v", {}, graph::Channel::world), ".<2..");
+  EXPECT_EQ(groups("a b c u v", {}, graph::Channel::z_gather, true), ".<2..");
 }
 
 // `count` rows of `bytes` at an address, `apart` bytes from begin to begin.

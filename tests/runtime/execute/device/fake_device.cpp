@@ -191,6 +191,23 @@ class FakeDeviceImpl final : public FakeDevice {
                      }});
   }
 
+  // Any row of the buffers may move.
+  void move_rows(execute::DeviceStream stream, const kernels::RowMove& move, std::span<void* const> others) override {
+    const std::int64_t given = move.rows * move.row_bytes, held = move.most * move.row_bytes;
+    const std::int64_t of_other = move.segments ? held / move.ranks : move.holds ? given : held;
+    std::vector<execute::Touch> touches = {
+        touch(move.table, move.ranks * (move.experts + 1) * static_cast<std::int64_t>(sizeof *move.table), false),
+        touch(move.own, move.holds ? held : given, move.collects)};
+    for (const void* other : others) touches.push_back(touch(other, of_other, !move.collects));
+    enqueue(stream, {.name = "move rows",
+                     .touches = std::move(touches),
+                     .body = [this, move, kept = std::vector<void*>(others.begin(), others.end())] {
+                       for (std::int64_t peer = 0; peer < move.ranks; ++peer) {
+                         move_rows_of(move, peer, static_cast<std::byte*>(kept[static_cast<std::size_t>(peer)]));
+                       }
+                     }});
+  }
+
   std::int64_t scratch_bytes(const graph::Graph& /*graph*/, const graph::Task& /*task*/) override {
     return scratch_bytes_;
   }
@@ -380,6 +397,19 @@ class FakeDeviceImpl final : public FakeDevice {
     std::byte* const memory = buffers_.back().data();
     std::memset(memory, 0xff, static_cast<std::size_t>(bytes));  // NaNs show in the results of a task that reads them
     return memory;
+  }
+
+  void move_rows_of(const kernels::RowMove& move, std::int64_t peer, std::byte* other) {
+    const std::int64_t count = kernels::rows_between(move, peer);
+    if (count < 0 || count > move.segment_rows()) return complain("rows that don't fit a segment");
+    for (std::int64_t i = 0; i < count; ++i) {
+      const kernels::MovedRow row = kernels::moved_row(move, peer, i);
+      if (!row.fits) return complain("rows that don't fit their buffers");
+      std::byte* const own_row = static_cast<std::byte*>(move.own) + row.own * move.row_bytes;
+      std::byte* const other_row = other + row.other * move.row_bytes;
+      std::memcpy(move.collects ? own_row : other_row, move.collects ? other_row : own_row,
+                  static_cast<std::size_t>(move.row_bytes));
+    }
   }
 
   static constexpr std::size_t kRememberedRecords = 4096;  // of an event; an older wait orders nothing

@@ -80,6 +80,30 @@ std::string check_all(comm::World& world, DType dtype, bool loads = false) {
   return "";
 }
 
+// Rows there and back, one exchange after the other in the same pinned memory.
+template <class T>
+std::string check_rows(comm::World& world, DType dtype) {
+  StagedRank rank(world);
+  std::deque<test::RowsCase<T>> cases;
+  ChannelCalls calls{kFirst, {}};
+  for (const std::int64_t rows : {0, 1, 61}) {
+    for (const test::RowShares shares : {test::RowShares::uneven, test::RowShares::all_to_one}) {
+      cases.emplace_back(dtype, world.rank(), world.size(), 7, rows, shares, cases.size());
+      calls.calls.insert(calls.calls.end(), {cases.back().there(), cases.back().back()});
+    }
+  }
+  rank.transport->prepare(*rank.device, std::vector{calls});
+  rank.transport->begin_step(false);
+  for (const comm::CollectiveCall& call : calls.calls) rank.transport->enqueue(*rank.device, kFirst, rank.first, call);
+  wait_for(*rank.device, end_of(*rank.device, rank.first), *rank.transport);
+  rank.device->synchronize(rank.first);
+  Fingerprint ignored;
+  for (auto& of : cases) {
+    if (std::string text = of.check(ignored, /*rest_stays=*/false); !text.empty()) return text;
+  }
+  return "";
+}
+
 class StagedRanks : public ::testing::TestWithParam<int> {};
 
 TEST_P(StagedRanks, EveryCollectiveHasThePromisedBits) {
@@ -89,6 +113,8 @@ TEST_P(StagedRanks, EveryCollectiveHasThePromisedBits) {
     EXPECT_EQ(check_all<bf16>(world, DType::bf16), "");
     EXPECT_EQ(check_all<std::int32_t>(world, DType::i32), "");
     EXPECT_EQ(check_all<std::int64_t>(world, DType::i64), "");
+    EXPECT_EQ(check_rows<float>(world, DType::f32), "");
+    EXPECT_EQ(check_rows<bf16>(world, DType::bf16), "");
   });
 }
 

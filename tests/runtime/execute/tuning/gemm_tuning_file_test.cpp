@@ -53,14 +53,15 @@ std::string changed(Change change) {
 }
 
 TEST(GemmTuningFile, ProductsWithEpiloguesAreOthers) {
-  GemmProblem gelu = problem(64), gradient = problem(64);
-  gelu.epilogue = Epilogue::gelu, gradient.epilogue = Epilogue::gelu_gradient;
+  GemmProblem gelu = problem(64), gradient = problem(64), bias = problem(64);
+  gelu.epilogue = Epilogue::gelu, gradient.epilogue = Epilogue::gelu_gradient, bias.epilogue = Epilogue::bias_gradient;
   TunedGemms tuned = table();
   const cpu::GemmMethod method{cpu::GemmMethod::Engine::sgemm, 8, 96};
-  tuned.table = GemmTuning({{problem(64), method}, {gelu, method}, {gradient, method}});
+  tuned.table = GemmTuning({{problem(64), method}, {gelu, method}, {gradient, method}, {bias, method}});
   const TunedGemms read = parse_gemm_tuning(to_json(tuned), "t.json");
   EXPECT_EQ(read.table.fingerprint(), tuned.table.fingerprint());
   EXPECT_NE(read.table.find(gradient), nullptr);
+  EXPECT_NE(read.table.find(bias), nullptr);
   EXPECT_EQ(to_json(table()).find("epilogue"), std::string::npos);
   EXPECT_NE(refusal(changed([](json& document) { document["products"][0]["epilogue"] = "relu"; })).find("epilogue"),
             std::string::npos);

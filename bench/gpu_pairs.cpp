@@ -17,6 +17,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/cudnn_attention.h"
 #include "kernels/cuda/elementwise/elementwise.h"
+#include "kernels/cuda/experts/experts.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/loss/cross_entropy.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
@@ -102,6 +103,50 @@ class Pairs {
         name, "by blocks", [&] { cuda::cross_entropy(plain, vocab, logits, targets, losses, &scale); }, "by clusters",
         [&] { cuda::cross_entropy(clustered, vocab, others, targets, other_losses, &scale); },
         {{others, logits}, {other_losses, losses}});
+  }
+
+  /// Products of experts' rows, of the last expert three times as many as of the first, and the gradients of their
+  /// matrices.
+  void grouped_products(std::int64_t rows, std::int64_t experts, std::int64_t hidden, std::int64_t ffn) {
+    const std::string name = fmt::format("{} experts, {} rows, {}x{}", experts, rows, ffn, hidden);
+    std::vector<std::int32_t> starts;
+    for (std::int64_t e = 0; e <= experts; ++e) {
+      starts.push_back(static_cast<std::int32_t>(rows * e * (e + experts) / (2 * experts * experts)));
+    }
+    const Matrix offsets = pool_.tokens(experts + 1, rows);
+    cuda::check(cudaMemcpy(offsets.data, starts.data(), starts.size() * 4, cudaMemcpyDefault), "cudaMemcpy");
+    const Matrix x = bf(rows, hidden), w = bf(experts * ffn, hidden), y = bf(rows, ffn), y2 = bf(rows, ffn),
+                 dx = bf(rows, hidden), dx2 = bf(rows, hidden), dw = wide(experts * ffn, hidden),
+                 dw2 = wide(experts * ffn, hidden);
+    const cuda::Launch plain = with_scratch(0);
+    cuda::Launch mma = plain;
+    mma.grouped_mma = true;
+    const auto pair = [&](const std::string& what, const std::function<void(const cuda::Launch&, bool)>& run,
+                          const Results& results) {
+      return beside(
+          name + what, "in fp32", [&] { run(plain, false); }, "on tensor cores", [&] { run(mma, true); }, results,
+          false);
+    };
+    const double forward = pair(" forward",
+                                [&](const cuda::Launch& launch, bool second) {
+                                  cuda::grouped_gemm(launch, true, x, w, offsets, second ? y2 : y, rows);
+                                },
+                                {{y2, y}});
+    pair(" backward",
+         [&](const cuda::Launch& launch, bool second) {
+           cuda::grouped_gemm(launch, false, y, w, offsets, second ? dx2 : dx, rows);
+         },
+         {{dx2, dx}});
+    pair(" gradient",
+         [&](const cuda::Launch& launch, bool second) {
+           cuda::grouped_gemm_gradient(launch, y, x, offsets, second ? dw2 : dw, false);
+         },
+         {{dw2, dw}});
+    const Matrix one{w.data, ffn, hidden, hidden, w.dtype};
+    const auto dense = fastest(plain, key_of(x, one, y2, false, true), x, one, y2, {});
+    print(name + " forward on tensor cores, of a dense product's rate",
+          100 * timer_([&] { dense->run(plain); }) / forward, "%");
+    pool_.clear();
   }
 
   /// A chain of short kernels, each of which reads what the last one wrote; `captured`: as a graph.
@@ -425,13 +470,13 @@ class Pairs {
   /// Every engine that compiles.
   void by_engines(const std::string& name, const cuda::AttentionLayout& layout, bool backward, double flops,
                   cuda::AttentionPointers pointers, const Results& results) {
-    const auto engines = cuda::CudnnAttention::by_every_engine(cudnn_, layout, backward);
+    const auto engines = cuda::CudnnAttention::by_every_engine(cudnn_, layout, backward, {.any_bits = true});
     print(name + ", engines", static_cast<double>(engines.size()), "engines");
     std::optional<double> first, fastest_deterministic, fastest;  // milliseconds; `first` is the one that tasks take
     for (std::size_t i = 0; i < engines.size(); ++i) {
       const cuda::CudnnAttention& engine = *engines[i];
       const auto bytes = static_cast<std::size_t>(engine.workspace_bytes());
-      const std::string engine_name = fmt::format("{}, engine {} ({}, {:.1f} MiB)", name, i,
+      const std::string engine_name = fmt::format("{}, {} ({}, {:.1f} MiB)", name, engine.engine(),
                                                   engine.deterministic() ? "deterministic" : "not deterministic",
                                                   static_cast<double>(bytes) / (1 << 20));
       for (const auto& [actual, expected] : results) poison(actual);
@@ -469,12 +514,15 @@ void print_pairs(bool quick) {
   if (quick) {
     pairs.of_layer(64, 64);
     pairs.loss(4, 4224);
+    pairs.grouped_products(70, 2, 64, 40);
     for (const bool captured : {false, true}) pairs.chain(16, 64, captured);
     for (const bool documents : {false, true}) pairs.masked_attention({1, 64, 1, 1, 64}, documents);
     pairs.attention({1, 64, 2, 2, 64});
   } else {
     for (const std::int64_t hidden : {768, 1280, 1600}) pairs.of_layer(8192, hidden);
     pairs.loss(8192, 50304);
+    pairs.grouped_products(16384, 8, 2048, 2816);
+    pairs.grouped_products(4096, 32, 2048, 1536);
     for (const bool captured : {false, true}) pairs.chain(8192, 768, captured);
     for (const bool documents : {false, true}) pairs.masked_attention({2, 4096, 16, 16, 64}, documents);
     pairs.attention({8, 1024, 20, 20, 64});

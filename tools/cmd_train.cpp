@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
+#include "base/allowed_cores.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
@@ -157,7 +157,7 @@ void print_summary(const TrainOptions& options, const train::RunConfig& config, 
 /// A line about more threads than cores, which wait for one another; "" if there are enough. `ranks`: of this machine.
 std::string crowding(const train::RunConfig& config, std::int64_t ranks) {
   constexpr std::int64_t kCrowd = 2;  // a rank or two more than cores is what small examples have
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  const std::int64_t cores = allowed_cores(0).cores;
   const std::int64_t threads = ranks * std::max<std::int64_t>(1, config.threads);
   if (config.device != train::DeviceKind::cpu || threads <= kCrowd * cores) return "";
   return fmt::format("{} rank{} with {} thread{} each on {} cores: threads wait for one another; --threads {}{}", ranks,

@@ -1,4 +1,5 @@
-// `weft tune`: finds the fastest way to compute each matrix product of a configuration on this machine.
+// `weft tune`: finds the fastest way to compute each matrix product of a configuration on this machine, and on a GPU
+// each attention.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,82 +35,131 @@ struct TuneOptions {
   bool quiet = false;
 };
 
-struct TunedProduct {
-  execute::GemmTrial trial;
-  train::RunProduct of_run;
+/// A trial of a product or of an attention, as tables show it.
+struct Tuned {
+  std::string problem;
+  std::int64_t step_tasks = 0, evaluation_tasks = 0;
+  std::size_t candidates = 0;
+  std::string usual, usual_brief, chosen, chosen_brief;
+  double usual_seconds = 0, chosen_seconds = 0, gain = 1;
 };
 
-std::vector<TunedProduct> measure(const train::ResolvedRun& run, const TuneOptions& options) {
-  const std::vector<train::RunProduct> of_run = train::products_of_run(run);
-  const execute::TryGemm trial = train::gemm_trials(run.config, options.rounds, options.cold);
-  std::vector<TunedProduct> products;
-  StatusLine line(!options.quiet && !options.json);
-  for (const train::RunProduct& product : of_run) {
-    line.show({execute::to_string(product.problem), std::ssize(products), std::ssize(of_run)});
-    products.push_back({trial(product.problem), product});
-    line.print(fmt::format("[{}/{}] {}", products.size(), of_run.size(), execute::to_string(products.back().trial)));
-  }
-  return products;
+std::string brief(const execute::AttentionMethod& method) {
+  return execute::to_string(method);
 }
 
-study::Columns<TunedProduct> product_columns() {
+template <class Use, class Trial>
+Tuned tuned_of(const Use& use, const Trial& trial) {
+  using execute::to_string;
+  return {to_string(trial.problem),
+          use.step_tasks,
+          use.evaluation_tasks,
+          trial.candidates,
+          to_string(trial.usual),
+          brief(trial.usual),
+          to_string(trial.chosen),
+          brief(trial.chosen),
+          trial.usual_seconds,
+          trial.chosen_seconds,
+          trial.gain};
+}
+
+struct Measured {
+  std::vector<Tuned> products, attention;
+  execute::GemmTuning table;
+};
+
+Measured measure(const train::ResolvedRun& run, const TuneOptions& options) {
+  const std::vector<train::RunProduct> products = train::products_of_run(run);
+  const std::vector<train::RunAttention> attention = train::attention_of_run(run);
+  const std::int64_t all = std::ssize(products) + std::ssize(attention);
+  std::int64_t done = 0;
+  StatusLine line(!options.quiet && !options.json);
+  const auto try_all = [&](const auto& uses, const auto& trial_of, auto& choices) {
+    std::vector<Tuned> tuned;
+    for (const auto& use : uses) {
+      line.show({execute::to_string(use.problem), done, all});
+      const auto trial = trial_of(use.problem);
+      tuned.push_back(tuned_of(use, trial));
+      choices.push_back({use.problem, trial.chosen});
+      line.print(fmt::format("[{}/{}] {}", ++done, all, execute::to_string(trial)));
+    }
+    return tuned;
+  };
+  Measured measured;
+  std::vector<execute::GemmChoice> of_products;
+  std::vector<execute::AttentionChoice> of_attention;
+  measured.products = try_all(products, train::gemm_trials(run.config, options.rounds, options.cold), of_products);
+  if (!attention.empty()) {
+    measured.attention =
+        try_all(attention, train::attention_trials(run.config, options.rounds, options.cold), of_attention);
+  }
+  measured.table = execute::GemmTuning(std::move(of_products), std::nullopt, std::move(of_attention));
+  return measured;
+}
+
+/// `what`: "product" or "attention".
+study::Columns<Tuned> columns_of(const std::string& what) {
   const auto in_ms = [](double ms) { return fmt::format("{:.3f}", ms); };
-  study::Columns<TunedProduct> columns;
-  columns.add("candidates", [](const TunedProduct& p) { return p.trial.candidates; });
-  columns.add("product", [](const TunedProduct& p) { return execute::to_string(p.trial.problem); },
-              {.head = "product", .words = true});
-  columns.add("tasks", [](const TunedProduct& p) { return p.of_run.step_tasks; }, {.head = "step", .rank = 2});
-  columns.add("evaluation_tasks", [](const TunedProduct& p) { return p.of_run.evaluation_tasks; },
-              {.head = "eval", .rank = 2});
-  columns.add("default", [](const TunedProduct& p) { return execute::to_string(p.trial.usual); })
-      .shown({.head = "default", .words = true, .least = 8, .rank = 1},
-             [](const TunedProduct& p) { return execute::brief(p.trial.usual); });
+  study::Columns<Tuned> columns;
+  columns.add("candidates", [](const Tuned& t) { return t.candidates; });
+  columns.add(what, [](const Tuned& t) { return t.problem; }, {.head = what, .words = true});
+  columns.add("tasks", [](const Tuned& t) { return t.step_tasks; }, {.head = "step", .rank = 2});
+  columns.add("evaluation_tasks", [](const Tuned& t) { return t.evaluation_tasks; }, {.head = "eval", .rank = 2});
+  columns.add("default", [](const Tuned& t) { return t.usual; })
+      .shown({.head = "default", .words = true, .least = 8, .rank = 1}, [](const Tuned& t) { return t.usual_brief; });
   columns.add(
-      "default_ms", [](const TunedProduct& p) { return 1e3 * p.trial.usual_seconds; }, {.head = "ms"}, in_ms);
-  columns.add("chosen", [](const TunedProduct& p) { return execute::to_string(p.trial.chosen); })
-      .shown({.head = "chosen", .words = true, .least = 8}, [](const TunedProduct& p) {
-        return p.trial.chosen == p.trial.usual ? "=" : execute::brief(p.trial.chosen);
-      });
+      "default_ms", [](const Tuned& t) { return 1e3 * t.usual_seconds; }, {.head = "ms"}, in_ms);
+  columns.add("chosen", [](const Tuned& t) { return t.chosen; })
+      .shown({.head = "chosen", .words = true, .least = 8},
+             [](const Tuned& t) { return t.chosen == t.usual ? "=" : t.chosen_brief; });
   columns.add(
-      "chosen_ms", [](const TunedProduct& p) { return 1e3 * p.trial.chosen_seconds; }, {.head = "ms"}, in_ms);
+      "chosen_ms", [](const Tuned& t) { return 1e3 * t.chosen_seconds; }, {.head = "ms"}, in_ms);
   columns.add(
-      "gain", [](const TunedProduct& p) { return p.trial.gain; }, {.head = "gain"},
+      "gain", [](const Tuned& t) { return t.gain; }, {.head = "gain"},
       [](double gain) { return fmt::format("{:.2f}", gain); });
   return columns;
 }
 
-/// Milliseconds of all products of a training step, or of an evaluation.
+/// Milliseconds of all that is tuned in a training step, or in an evaluation.
 struct Totals {
   double usual = 0, chosen = 0;
 
-  Totals(const std::vector<TunedProduct>& products, std::int64_t train::RunProduct::*tasks) {
-    for (const auto& [trial, of_run] : products) {
-      usual += 1e3 * trial.usual_seconds * static_cast<double>(of_run.*tasks);
-      chosen += 1e3 * trial.chosen_seconds * static_cast<double>(of_run.*tasks);
+  Totals(const Measured& measured, std::int64_t Tuned::*tasks) {
+    for (const std::vector<Tuned>* all : {&measured.products, &measured.attention}) {
+      for (const Tuned& tuned : *all) {
+        usual += 1e3 * tuned.usual_seconds * static_cast<double>(tuned.*tasks);
+        chosen += 1e3 * tuned.chosen_seconds * static_cast<double>(tuned.*tasks);
+      }
     }
   }
   JsonObject json() const { return JsonObject().add("chosen_ms", chosen).add("default_ms", usual); }
   std::string text() const { return fmt::format("{:.1f} ms by default, {:.1f} ms as chosen", usual, chosen); }
 };
 
-void print_products(const std::vector<TunedProduct>& products, const execute::TunedGemms& tuned,
-                    const TuneOptions& options, double seconds) {
-  const auto changed =
-      std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });
-  const Totals step(products, &train::RunProduct::step_tasks),
-      evaluation(products, &train::RunProduct::evaluation_tasks);
-  StyledText text = table_text(product_columns().table(products), output_width());
-  text.add(fmt::format("{} of {} products get another method\n", changed, products.size()));
+void print_measured(const Measured& measured, const execute::TunedGemms& tuned, const TuneOptions& options,
+                    double seconds) {
+  const Totals step(measured, &Tuned::step_tasks), evaluation(measured, &Tuned::evaluation_tasks);
+  StyledText text;
+  const auto add = [&](const std::string& what, const std::vector<Tuned>& all, std::string_view name) {
+    const auto changed = std::ranges::count_if(all, [](const Tuned& t) { return t.chosen != t.usual; });
+    text.add(table_text(columns_of(what).table(all), output_width()));
+    text.add(fmt::format("{} of {} {} get another method\n", changed, all.size(), name));
+  };
+  add("product", measured.products, "products");
+  if (!measured.attention.empty()) add("attention", measured.attention, "attention kernels");
   text.add(fmt::format("a training step's take {}; an evaluation's {}\n", step.text(), evaluation.text()));
   text.add(fmt::format("measured in {:.0f} s; use it with --gemm-tuning {}\n", seconds, options.output));
   print_result(options.json,
                JsonObject()
+                   .add("attention", columns_of("attention").json(measured.attention))
+                   .add("attention_library", tuned.machine.of_attention)
                    .add("evaluation", evaluation.json())
                    .add("file", options.output)
                    .add("fingerprint", fmt::format("{:016x}", tuned.table.fingerprint()))
                    .add("isa", tuned.machine.isa)
                    .add("library", tuned.machine.library)
-                   .add("products", product_columns().json(products))
+                   .add("products", columns_of("product").json(measured.products))
                    .add("step", step.json())
                    .add("threads", tuned.threads),
                text);
@@ -122,14 +172,11 @@ int tune(const TuneOptions& options) {
     if (world.rank() == 0) {
       expect_writable(options.output);
       const auto begin = std::chrono::steady_clock::now();
-      const std::vector<TunedProduct> products = measure(run, options);
-      std::vector<execute::GemmChoice> choices;
-      for (const auto& [trial, of_run] : products) choices.push_back({trial.problem, trial.chosen});
-      const execute::TunedGemms tuned{train::tuning_machine(config), static_cast<int>(config.threads),
-                                      execute::GemmTuning(std::move(choices))};
+      const Measured measured = measure(run, options);
+      const execute::TunedGemms tuned{train::tuning_machine(config), static_cast<int>(config.threads), measured.table};
       write_durable(options.output, weft::execute::to_json(tuned), Named::by_person);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      print_products(products, tuned, options, seconds);
+      print_measured(measured, tuned, options, seconds);
     }
     world.barrier();
     return 0;
@@ -150,13 +197,15 @@ Command describe_tune() {
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});
   const ConfigOptions config(command);
   command.description =
-      "A method replaces the default only where it is more than 3 % faster, and is so again when measured once more. A "
+      "On a GPU cuDNN's engines for attention are timed, too. A method replaces the default only where it is more than "
+      "3 % faster, and is so again when measured once more. A "
       "method that ends with nn, nt or tn first copies operands transposed: the library sees that layout.";
   command.examples = {
       {"weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json"},
       {"weft train --model gpt2-124m --data tokens.bin --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json"},
       {"weft tune run.toml -o tuned.json --json"},
       {"weft tune run.toml --device cuda -o h100.json"},
+      {"weft tune run.toml --device cuda --dtype bf16 --attention-gradient fastest", "attention of any bits, too"},
       {"weft train run.toml --gemm-tuning auto", "the same at the start of a run, kept for the next one"}};
   command.run = [options, config] {
     return config.on_config(options->config, [&] {

@@ -9,16 +9,13 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/tbb/version.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <set>
 #include <sstream>
 
 #include "base/error.h"
@@ -26,6 +23,7 @@
 #include "kernels/cpu/gemm/packed_unit.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/execute/cpu/core_binding.h"
 #include "runtime/execute/device/devices.h"
 
 namespace weft::tools {
@@ -33,6 +31,8 @@ namespace weft::tools {
 namespace {
 
 using Checks = std::vector<MachineCheck>;
+
+constexpr const char* kSysfs = "/sys";
 
 /// The value behind "key : value" in a /proc file; "" if there is none.
 std::string proc_field(const char* path, std::string_view key) {
@@ -102,31 +102,15 @@ void check_processor(Checks& checks) {
   checks.push_back(check_bf16(widest, widest == PackedUnit::pairs ? cpu::pairs_gain() : std::nullopt));
 }
 
-/// Cores that hold the logical processors, from the topology files; 0 if there are none.
-std::size_t physical_cores() {
-  std::set<std::pair<std::string, std::string>> cores;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/devices/system/cpu", error)) {
-    std::string package, core;
-    const std::filesystem::path topology = entry.path() / "topology";
-    if (std::ifstream(topology / "physical_package_id") >> package && std::ifstream(topology / "core_id") >> core) {
-      cores.emplace(package, core);
-    }
-  }
-  return cores.size();
-}
-
 void check_cores(Checks& checks) {
   const std::string section = "cores and memory";
   checks.push_back({section, "logical cores", fmt::format("{}", sysconf(_SC_NPROCESSORS_ONLN)), CheckState::ok, ""});
-  const std::size_t physical = physical_cores();
+  const std::size_t physical = execute::physical_cores(kSysfs).size();
   checks.push_back({section, "physical cores", physical > 0 ? fmt::format("{}", physical) : "unknown",
                     physical > 0 ? CheckState::ok : CheckState::absent, ""});
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  checks.push_back({section, "usable cores", known ? fmt::format("{}", CPU_COUNT(&allowed)) : "unknown",
-                    known ? CheckState::ok : CheckState::absent,
+  const std::size_t given = execute::given_cores().count();
+  checks.push_back({section, "usable cores", given > 0 ? fmt::format("{}", given) : "unknown",
+                    given > 0 ? CheckState::ok : CheckState::absent,
                     "this process's affinity; threads = 0 divides them among the ranks"});
   for (const auto& [name, key] : {std::pair{"memory", "MemTotal"}, std::pair{"free memory", "MemAvailable"}}) {
     const double kib = std::strtod(proc_field("/proc/meminfo", key).c_str(), nullptr);
@@ -258,6 +242,11 @@ void check_gpu(Checks& checks) {
   if (report.devices.empty()) add("device", "", report.missing);
   for (std::size_t i = 0; i < report.devices.size(); ++i) {
     add(fmt::format("device {}", i), report.devices[i], "weft train --device cuda");
+    const execute::PciPlace place = execute::place_of(kSysfs, report.addresses[i]);
+    if (place.node < 0) continue;
+    add(fmt::format("near device {}", i), fmt::format("cores {}", execute::to_string(place.cores)),
+        fmt::format("NUMA node {}{}; --bind auto runs its ranks there", place.node,
+                    place.networks.empty() ? "" : ", with " + join(place.networks)));
   }
 }
 

@@ -204,6 +204,12 @@ std::array<TextTable, 3> tables_of(const TrainingSetup& run) {
   return {plans_table(*run.program), memory_table(run), communication_table(*run.program->plan("train").graph)};
 }
 
+/// Of a run that may not repeat its bits; "" for others.
+std::string note_of_gradient(const RunConfig& config) {
+  if (config.attention_gradient == execute::AttentionGradient::deterministic) return "";
+  return "the fastest gradient, which may have other bits in another run";
+}
+
 TextTable facts_table(const TrainingSetup& run) {
   const RunConfig& config = run.config();
   std::vector<std::pair<std::string_view, std::string>> facts;
@@ -220,10 +226,11 @@ TextTable facts_table(const TrainingSetup& run) {
     facts.emplace_back("epochs", fmt::format("{}, in {}", config.epochs, counted(config.steps, "step")));
   for (const std::string& note : notes_of(run)) facts.emplace_back("", "note: " + note);
   if (run.tuned != nullptr) {
-    facts.emplace_back("tuning", fmt::format("{} matrix products, measured with {}; fingerprint {:016x}",
-                                             run.tuned->table.choices().size(), counted(run.tuned->threads, "thread"),
-                                             run.tuned->table.fingerprint()));
+    facts.emplace_back("tuning",
+                       fmt::format("{}, measured with {}; fingerprint {:016x}", execute::contents_of(run.tuned->table),
+                                   counted(run.tuned->threads, "thread"), run.tuned->table.fingerprint()));
   }
+  if (const std::string note = note_of_gradient(config); !note.empty()) facts.emplace_back("attention", note);
   if (run.bf16) facts.emplace_back("bf16", "multiplied by " + to_string(*run.bf16));
   if (const PackedWeights packed = packed_weights(*run.program->plan("train").graph); packed.tensors > 0) {
     facts.emplace_back("packing",
@@ -262,12 +269,13 @@ void log_libraries(const RunConfig& config, bool mpi) {
 void log_tuning(const TrainingSetup& run) {
   const Log log(LogTopic::tuning, 0);
   if (run.tuned != nullptr) {
-    log.info("{} matrix products by a table with fingerprint {:016x}, measured on {} with {}, {} threads",
-             run.tuned->table.choices().size(), run.tuned->table.fingerprint(), run.tuned->machine.isa,
+    log.info("{} by a table with fingerprint {:016x}, measured on {} with {}, {} threads",
+             execute::contents_of(run.tuned->table), run.tuned->table.fingerprint(), run.tuned->machine.isa,
              run.tuned->machine.library, run.tuned->threads);
   } else {
     log.info("matrix products by the default methods");
   }
+  if (const std::string note = note_of_gradient(run.config()); !note.empty()) log.info("attention: {}", note);
   if (run.bf16) log.info("bf16 is multiplied by {}", to_string(*run.bf16));
 }
 
@@ -319,6 +327,7 @@ StyledText describe_run_briefly(const TrainingSetup& run, std::optional<std::siz
   facts.emplace_back("data", run.inputs.source.description());
   facts.emplace_back("batch",
                      batch_text(config) + (config.epochs > 0 ? "; " + counted(config.steps, "step") : std::string()));
+  if (const std::string note = note_of_gradient(config); !note.empty()) facts.emplace_back("attention", note);
   const std::size_t notes = notes_of(run).size();
   facts.emplace_back("plans",
                      fmt::format("made and checked in {:.0f} ms; {} a rank, {} sent a step{}", run.planning_ms,

@@ -90,6 +90,7 @@ void make_program(TrainingSetup& setup, const execute::MakeExecutor& make_execut
                               .check_finite = config.check_nan,
                               .gemm_tuning = products,
                               .make_executor = make_executor != nullptr ? make_executor : executor_of(config, products),
+                              .bind_cores = make_executor != nullptr ? nullptr : binding_of(config),
                               .watchdog_seconds = config.watchdog});
   setup.planning_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }

@@ -42,6 +42,7 @@ struct Launch {
   bool early = false;           // kernels that start_early() launches may begin before the kernel before them has ended
   bool clustered_loss = false;  // a cluster of blocks shares a row of cross_entropy(), if the device has clusters
   bool masked_mma = false;      // attention with a window or within documents may use tensor cores
+  bool grouped_mma = false;     // grouped products in bf16 use tensor cores
 };
 
 /// Throws RuntimeFault that names `what` unless `status` is success.

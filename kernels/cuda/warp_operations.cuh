@@ -1,4 +1,4 @@
-// The PTX instructions used by attention_mma.cuh: tensor-core products, loads of 8 × 8 matrices, and asynchronous
+// PTX instructions of kernels on tensor cores: products, loads of 8 × 8 matrices, and asynchronous
 // copies to shared memory. They are in a file of their own so that a test can replace them.
 #pragma once
 

@@ -63,7 +63,7 @@ std::string RowFactors::text() const {
     const auto [low, high] = std::ranges::minmax_element(layers);
     least = *low, most = *high;
   }
-  const std::string sent = segments ? ", rows sent in whole segments" : "";
+  std::string sent = segments ? ", rows sent in whole segments" : "";
   if (least == 1 && most == 1) return sent;
   const std::string range = least == most ? "" : fmt::format("{:.3g} to ", least);
   return fmt::format(", experts' rows × {}{:.3g}", range, most) + sent;

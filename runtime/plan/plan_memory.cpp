@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <ranges>
 
 #include "base/assertions.h"
@@ -45,6 +46,9 @@ class Lifetimes {
   /// By item: the index after the last item whose first use comes no later in the sequence than its own last use. All
   /// of these conflict with it, as an item that is done before another one comes earlier in the sequence.
   const std::vector<std::uint32_t>& overlap_ends() const { return overlap_ends_; }
+
+  /// Bytes of items that are in use at one place of the sequence, at most: no arena is smaller.
+  std::int64_t least_bytes() const;
 
   /// By stream: the index of its last entry that accesses item i, plus 1, or 0 if there is none.
   std::span<const std::uint32_t> last(std::size_t i) const { return {last_.data() + i * stride_, streams_}; }
@@ -105,6 +109,15 @@ Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
   });
 }
 
+std::int64_t Lifetimes::least_bytes() const {
+  std::vector<std::int64_t> change(items_.size() + 1);
+  for (std::size_t i = 0; i < items_.size(); ++i)
+    change[i] += items_[i].bytes, change[overlap_ends_[i]] -= items_[i].bytes;
+  std::int64_t bytes = 0, most = 0;
+  for (const std::int64_t more : change) most = std::max(most, bytes += more);
+  return most;
+}
+
 std::vector<std::uint32_t> Lifetimes::spell_ends() const {
   const auto items = static_cast<std::uint32_t>(items_.size());
   std::vector<std::uint32_t> least = known_now_;  // [item][stream]: minimum over this and all later items; never falls
@@ -141,10 +154,134 @@ struct Placed {
   std::uint32_t item, overlap_end, spell_end;
 };
 
-/// Finds the placed items that may conflict with an item, without comparing all of them. An item's spell is the
-/// interval from its index to spell_ends(): items whose spells don't intersect don't conflict. The items near the last
-/// one that was asked for stay sorted by their first byte. So asking for items in rising order, as both orders of
-/// placing do for long stretches, only adds and drops a few. Otherwise the items are found by blocks of indices: a
+/// The smallest gap between ranges that an item fits into. Ranges come sorted by their first byte.
+class BestFit {
+ public:
+  explicit BestFit(std::int64_t bytes) : bytes_(bytes) {}
+
+  void pass(std::int64_t begin, std::int64_t end) {
+    const std::int64_t gap = begin - cursor_;
+    if (gap >= bytes_ && gap < best_gap_) {
+      best_ = cursor_;
+      best_gap_ = gap;
+    }
+    cursor_ = std::max(cursor_, end);
+  }
+  /// No gap is better than one that the item fills.
+  bool is_filled() const { return best_gap_ == bytes_; }
+  std::int64_t offset() const { return best_ < 0 ? cursor_ : best_; }
+
+ private:
+  std::int64_t bytes_, cursor_ = 0, best_ = -1, best_gap_ = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Placed items sorted by their first byte. Blocks of neighbours know bounds of their items, so that most are passed as
+/// a whole: none of their items conflicts with the one to be placed, or all do and leave no gap for it.
+class SortedItems {
+ public:
+  void assign(std::span<const Placed> sorted) {
+    blocks_.clear();
+    for (; !sorted.empty(); sorted = sorted.subspan(std::min(kItems, sorted.size()))) {
+      blocks_.emplace_back(sorted.first(std::min(kItems, sorted.size())));
+    }
+  }
+
+  void add(const Placed& placed) {
+    if (blocks_.empty()) return assign({&placed, 1});
+    auto at = std::ranges::upper_bound(blocks_, placed.begin, {}, &Block::begin);
+    if (at != blocks_.begin()) --at;
+    at->add(placed);
+    if (at->items.size() <= 2 * kItems) return;
+    const std::vector<Placed> items = std::move(at->items);
+    *at = Block(std::span(items).first(kItems));
+    blocks_.emplace(at + 1, std::span(items).subspan(kItems));
+  }
+
+  /// The first byte of the smallest sufficient gap between the items that conflict with `item`. Forgets items whose
+  /// spell has ended, as those asked for next have higher indices.
+  std::int64_t best_fit(const Lifetimes& lifetimes, std::uint32_t item, std::uint32_t spell_end) {
+    const std::int64_t bytes = lifetimes.items()[item].bytes;
+    const std::uint32_t overlap_end = lifetimes.overlap_ends()[item];
+    BestFit fit(bytes);
+    std::size_t kept = 0, passed = 0;
+    for (Block& block : blocks_) {
+      if (fit.is_filled()) break;
+      if (block.least_spell_end <= item) block.drop_over(item);
+      kept += block.items.size(), ++passed;
+      if (block.items.empty() || block.least_item >= spell_end) continue;
+      if (block.least_overlap_end > item && block.most_item < overlap_end && block.widest_gap < bytes) {
+        fit.pass(block.items.front().begin, block.end);
+        continue;
+      }
+      for (const Placed& other : block.items) {
+        if (other.item >= spell_end) continue;
+        const bool overlap = item < other.overlap_end && other.item < overlap_end;
+        if (!overlap && !lifetimes.conflict(item, other.item)) continue;
+        fit.pass(other.begin, other.end);
+        if (fit.is_filled()) break;
+      }
+    }
+    if (kept < passed * kItems / 4) repack();
+    return fit.offset();
+  }
+
+ private:
+  static constexpr std::size_t kItems = 32;
+
+  void repack() {
+    std::vector<Placed> all;
+    for (const Block& block : blocks_) all.insert(all.end(), block.items.begin(), block.items.end());
+    assign(all);
+  }
+
+  struct Block {
+    explicit Block(std::span<const Placed> sorted) : Block(sorted, sorted.front().begin) {}
+    Block(std::span<const Placed> sorted, std::int64_t least_begin) : begin(least_begin) {
+      for (const Placed& placed : sorted) {
+        if (!items.empty()) widest_gap = std::max(widest_gap, placed.begin - end);
+        items.push_back(placed);
+        take(placed);
+      }
+    }
+
+    void add(const Placed& placed) {
+      items.insert(std::ranges::upper_bound(items, placed.begin, {}, &Placed::begin), placed);
+      begin = std::min(begin, placed.begin);
+      take(placed);
+      widest_gap = 0;
+      std::int64_t last = items.front().end;
+      for (const Placed& each : items) {
+        widest_gap = std::max(widest_gap, each.begin - last);
+        last = std::max(last, each.end);
+      }
+    }
+
+    void drop_over(std::uint32_t item) {
+      std::erase_if(items, [&](const Placed& placed) { return placed.spell_end <= item; });
+      const std::vector<Placed> left = std::move(items);
+      *this = Block(left, begin);
+    }
+
+    void take(const Placed& placed) {
+      least_item = std::min(least_item, placed.item), most_item = std::max(most_item, placed.item);
+      least_overlap_end = std::min(least_overlap_end, placed.overlap_end);
+      least_spell_end = std::min(least_spell_end, placed.spell_end);
+      end = std::max(end, placed.end);
+    }
+
+    std::vector<Placed> items;
+    std::int64_t begin;  // none of the items begins before it
+    std::uint32_t least_item = kNobody, most_item = 0, least_overlap_end = kNobody, least_spell_end = kNobody;
+    std::int64_t end = 0, widest_gap = 0;
+  };
+
+  std::vector<Block> blocks_;
+};
+
+/// Places items, and finds the placed ones that may conflict with an item without comparing all of them. An item's
+/// spell is the interval from its index to spell_ends(): items whose spells don't intersect don't conflict. The items
+/// near the last one that was placed stay sorted by their first byte. So placing items in rising order, as both orders
+/// of placing do for long stretches, only adds and drops a few. Otherwise the items are found by blocks of indices: a
 /// block lists the items whose spell begins in it and the items whose spell intersects it.
 class PlacedItems {
  public:
@@ -154,36 +291,22 @@ class PlacedItems {
         begin_here_((spell_end_.size() + kBlock - 1) / kBlock),
         meet_here_(begin_here_.size()) {}
 
-  /// Calls f(placed) for the placed items that conflict with `item`, sorted by begin, as long as f returns true.
-  template <class F>
-  void for_conflicts(std::uint32_t item, F&& f) {
+  /// Puts the item into the smallest sufficient gap between the placed items that conflict with it: best fit.
+  std::int64_t place(std::uint32_t item) {
     if (item < at_ || near_end_ == 0) {
       find_near(item);
     } else {
       extend_near(spell_end_[item]);
     }
     at_ = item;
-    const std::uint32_t overlap_end = lifetimes_.overlap_ends()[item], spell_end = spell_end_[item];
-    std::size_t over = 0;
-    for (const Placed& other : near_) {
-      const bool overlap = other.item < item ? item < other.overlap_end : other.item < overlap_end;
-      if (!overlap) {
-        if (other.spell_end <= item) ++over;
-        if (other.spell_end <= item || other.item >= spell_end || !lifetimes_.conflict(item, other.item)) continue;
-      }
-      if (!f(other)) break;
-    }
-    if (over > near_.size() / 8) std::erase_if(near_, [&](const Placed& other) { return other.spell_end <= item; });
-  }
-
-  /// Places the item for which conflicts were asked last.
-  void add(std::uint32_t item, std::int64_t offset) {
+    const std::int64_t offset = near_.best_fit(lifetimes_, item, spell_end_[item]);
     const Placed placed = {offset, offset + lifetimes_.items()[item].bytes, item, lifetimes_.overlap_ends()[item],
                            spell_end_[item]};
     begin_here_[item / kBlock].push_back(placed);
     for (std::size_t block = item / kBlock; block <= block_of_end(spell_end_[item]); ++block)
       meet_here_[block].push_back(placed);
-    near_.insert(std::ranges::upper_bound(near_, placed.begin, {}, &Placed::begin), placed);
+    near_.add(placed);
+    return offset;
   }
 
  private:
@@ -193,70 +316,60 @@ class PlacedItems {
 
   /// Placed items whose spell meets the item's.
   void find_near(std::uint32_t item) {
-    near_.clear();
-    std::ranges::copy_if(meet_here_[item / kBlock], std::back_inserter(near_),
+    std::vector<Placed> near;
+    std::ranges::copy_if(meet_here_[item / kBlock], std::back_inserter(near),
                          [&](const Placed& other) { return other.item < item && other.spell_end > item; });
-    std::ranges::sort(near_, {}, &Placed::begin);
-    near_end_ = item;
-    extend_near(spell_end_[item]);
+    for_new(item, spell_end_[item], [&](const Placed& other) { near.push_back(other); });
+    std::ranges::sort(near, {}, &Placed::begin);
+    near_.assign(near);
+    near_end_ = spell_end_[item];
   }
 
   /// Adds the placed items from near_end_ to `end`.
   void extend_near(std::uint32_t end) {
     if (end <= near_end_) return;
-    const auto sorted = static_cast<std::ptrdiff_t>(near_.size());
-    for (std::size_t block = near_end_ / kBlock; block <= block_of_end(end); ++block) {
-      std::ranges::copy_if(begin_here_[block], std::back_inserter(near_),
-                           [&](const Placed& other) { return other.item >= near_end_ && other.item < end; });
-    }
+    for_new(near_end_, end, [&](const Placed& other) { near_.add(other); });
     near_end_ = end;
-    std::sort(near_.begin() + sorted, near_.end(), by_begin);
-    std::inplace_merge(near_.begin(), near_.begin() + sorted, near_.end(), by_begin);
-    assert_that("near items are sorted by their first byte", [&] { return std::ranges::is_sorted(near_, by_begin); });
   }
 
-  static bool by_begin(const Placed& a, const Placed& b) { return a.begin < b.begin; }
+  template <class F>
+  void for_new(std::uint32_t begin, std::uint32_t end, const F& f) const {
+    for (std::size_t block = begin / kBlock; block <= block_of_end(end); ++block) {
+      for (const Placed& other : begin_here_[block]) {
+        if (other.item >= begin && other.item < end) f(other);
+      }
+    }
+  }
 
   const Lifetimes& lifetimes_;
   std::vector<std::uint32_t> spell_end_;         // by item
   std::vector<std::vector<Placed>> begin_here_;  // by block
   std::vector<std::vector<Placed>> meet_here_;   // by block
-  std::uint32_t at_ = 0, near_end_ = 0;          // the item that was asked for last
-  std::vector<Placed> near_;  // all below near_end_ with a spell that ends after at_, and some others; sorted by begin
+  std::uint32_t at_ = 0, near_end_ = 0;          // the item that was placed last
+  SortedItems near_;  // all below near_end_ with a spell that ends after at_, and some others
 };
 
-/// Best fit: each item goes to the smallest sufficient gap between the placed items that conflict with it.
 Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
   PlacedItems placed(lifetimes);
   Layout layout{std::vector<std::int64_t>(order.size()), 0};
   for (const std::uint32_t item : order) {
-    const std::int64_t bytes = lifetimes.items()[item].bytes;
-    std::int64_t cursor = 0, best = -1, best_gap = std::numeric_limits<std::int64_t>::max();
-    placed.for_conflicts(item, [&](const Placed& other) {
-      const std::int64_t gap = other.begin - cursor;
-      if (gap >= bytes && gap < best_gap) {
-        best = cursor;
-        best_gap = gap;
-      }
-      cursor = std::max(cursor, other.end);
-      return best_gap > bytes;  // no gap is better than one that the item fills
-    });
-    layout.offset[item] = best < 0 ? cursor : best;
-    layout.bytes = std::max(layout.bytes, layout.offset[item] + bytes);
+    layout.offset[item] = placed.place(item);
+    layout.bytes = std::max(layout.bytes, layout.offset[item] + lifetimes.items()[item].bytes);
     assert_that("tensors share no cache line", [&] { return layout.offset[item] % kTensorAlignment == 0; });
-    placed.add(item, layout.offset[item]);
   }
   return layout;
 }
 
 Layout best_layout(const Lifetimes& lifetimes) {
-  std::vector<std::uint32_t> order(lifetimes.items().size());
-  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  Layout by_first_use = place(lifetimes, order);
-  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::uint32_t i) { return lifetimes.items()[i].bytes; });
-  if (std::ranges::is_sorted(order)) return by_first_use;
-  Layout by_size = place(lifetimes, order);
-  return by_first_use.bytes < by_size.bytes ? std::move(by_first_use) : std::move(by_size);
+  std::vector<std::uint32_t> by_first_use(lifetimes.items().size());
+  std::iota(by_first_use.begin(), by_first_use.end(), 0U);
+  std::vector<std::uint32_t> by_size = by_first_use;
+  std::ranges::stable_sort(by_size, std::ranges::greater(),
+                           [&](std::uint32_t i) { return lifetimes.items()[i].bytes; });
+  Layout layout = place(lifetimes, by_size);
+  if (layout.bytes == lifetimes.least_bytes() || by_size == by_first_use) return layout;
+  Layout other = place(lifetimes, by_first_use);
+  return other.bytes < layout.bytes ? std::move(other) : std::move(layout);
 }
 
 /// The first and the last item that a range of bytes holds in a step; equal if it holds only one.

@@ -6,10 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "runtime/comm/socket.h"
+#include "runtime/execute/cpu/core_binding.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
@@ -169,6 +172,34 @@ TEST_F(TcpProcesses, DifferingConfigurationsAreRefusedOnce) {
   EXPECT_EQ(second.wait().exit_code, 2);
   EXPECT_TRUE(has_parts(first.errors(), {"weft: error: rank 1 was started with lr = 0.002, rank 0 with lr = 0.001"}));
   EXPECT_EQ(second.errors(), "");
+}
+
+/// The cores on which each thread of a process may run.
+std::set<std::string> cores_of_threads(pid_t process) {
+  std::set<std::string> cores;
+  for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process))) {
+    std::istringstream status(testing::TemporaryFolder::read(thread.path() / "status"));
+    constexpr std::string_view kField = "Cpus_allowed_list:\t";
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with(kField)) cores.insert(line.substr(kField.size()));
+    }
+  }
+  return cores;
+}
+
+TEST_F(TcpProcesses, ShareTheirCoresWhereAskedTo) {
+  if (execute::given_cores().count() < 2) GTEST_SKIP() << "needs two cores";
+  Jobs jobs = start(2, training("run", {"--steps", "100000000", "--bind", "cores", "--threads", "2"}));
+  ASSERT_TRUE(testing::trains(*jobs[0], folder_.path("run").string())) << jobs[0]->errors();
+  execute::Cores all;
+  for (const auto& job : jobs) {
+    const std::set<std::string> cores = cores_of_threads(job->id());
+    ASSERT_EQ(cores.size(), 1U) << "threads of one process: " << ::testing::PrintToString(cores);
+    const execute::Cores own = execute::cores_in(*cores.begin()).value();
+    EXPECT_TRUE((own & all).none());
+    all |= own;
+  }
+  EXPECT_EQ(all, execute::given_cores());
 }
 
 // torchrun's own variables; its port is its own, so that ranks meet at the next one.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <random>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cpu/experts/experts.h"
+#include "kernels/cuda/experts/experts.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/operation_case.h"
 
@@ -129,7 +132,8 @@ TEST_F(CudaExperts, OffsetsOfARank) {
   }
 }
 
-// Groups of more and of less than a tile, empty ones, one that has all rows, and rows of no group.
+// Groups of more and of less than a tile, empty ones, one that has all rows, and rows of no group, before the first one
+// and after the last.
 TEST_F(CudaExperts, GroupedProducts) {
   struct Case {
     std::int64_t rows, n, k;
@@ -137,7 +141,7 @@ TEST_F(CudaExperts, GroupedProducts) {
   };
   for (const Case& of :
        {Case{5, 3, 6, {0, 2, 2, 5}}, Case{200, 70, 33, {0, 0, 130, 131, 131, 200}}, Case{64, 64, 16, {0, 0, 64, 64}},
-        Case{190, 40, 130, {0, 1, 65, 130}}, Case{9, 8, 8, {0, 0, 0}}}) {
+        Case{190, 40, 130, {0, 1, 65, 130}}, Case{190, 40, 30, {70, 71, 130}}, Case{9, 8, 8, {0, 0, 0}}}) {
     const std::int64_t groups = std::ssize(of.offsets) - 1, expected = of.offsets.back() < of.rows ? 1 : 0;
     for (const DType dtype : kFloats) {
       for (const bool trans_b : {false, true}) {
@@ -147,6 +151,84 @@ TEST_F(CudaExperts, GroupedProducts) {
       for (const bool accumulate : {false, true}) {
         check(graph::GroupedGemmGradient{of.rows, of.n, of.k, groups, accumulate, expected}, dtype, kOfDots,
               {{"offsets", integers(of.offsets)}});
+      }
+    }
+  }
+}
+
+// Groups of 0, 1, 15, 16 and 17 rows, and one that has all; tiles of every height, rows and columns that end within
+// one; columns that are no multiple of 8, which tensor cores don't take.
+TEST_F(CudaExperts, GroupedProductsOnTensorCores) {
+  struct Case {
+    std::int64_t rows, n, k, expected;
+    std::vector<std::int64_t> offsets;
+  };
+  for (const Case& of :
+       {Case{60, 136, 40, 0, {0, 0, 1, 16, 32, 49}}, Case{200, 72, 200, 0, {0, 0, 200, 200}},
+        Case{300, 64, 16, 0, {0, 17, 300}}, Case{290, 200, 8, 512, {0, 129, 290}}, Case{150, 8, 136, 384, {0, 150}},
+        Case{60, 40, 24, 0, {40, 45, 60}}, Case{40, 20, 24, 0, {0, 33, 40}}}) {
+    const std::int64_t groups = std::ssize(of.offsets) - 1;
+    for (const bool flag : {false, true}) {
+      check(graph::GroupedGemm{of.rows, of.n, of.k, groups, flag, of.expected}, DType::bf16, kOfDots,
+            {{"offsets", integers(of.offsets)}, {"A", padded(8)}, {"C", padded(16)}}, {.grouped_mma = true});
+      check(graph::GroupedGemmGradient{of.rows, of.n, of.k, groups, flag, of.expected}, DType::bf16, kOfDots,
+            {{"offsets", integers(of.offsets)}, {"B", padded(8)}, {"C", padded(8)}}, {.grouped_mma = true});
+    }
+  }
+}
+
+// A matrix between rows of NaNs, on the GPU.
+class Guarded {
+ public:
+  Guarded(testing::GpuMemory& memory, DType dtype, std::int64_t rows, std::int64_t cols, double scale)
+      : tensor_(dtype, rows + 2 * kGuard, cols) {
+    cpu::testing::Values values = cpu::testing::normal_values((rows + 2 * kGuard) * cols, 5, scale);
+    std::fill_n(values.begin(), kGuard * cols, std::nan(""));
+    std::fill_n(values.end() - kGuard * cols, kGuard * cols, std::nan(""));
+    tensor_.assign(values);
+    whole_ = memory.upload(tensor_);
+  }
+  cpu::Matrix within() const {
+    const std::int64_t bytes = kGuard * whole_.row_stride * static_cast<std::int64_t>(size_of(whole_.dtype));
+    return {static_cast<std::byte*>(whole_.data) + bytes, whole_.rows - 2 * kGuard, whole_.cols, whole_.row_stride,
+            whole_.dtype};
+  }
+  // No NaN has come in, and none was overwritten.
+  bool whole() const {
+    const cpu::testing::Values values = testing::GpuMemory::download(whole_).values();
+    return std::ranges::count_if(values, [](double x) { return std::isnan(x); }) == 2 * kGuard * whole_.cols;
+  }
+
+ private:
+  static constexpr std::int64_t kGuard = 256;
+
+  Tensor tensor_;
+  cpu::Matrix whole_{};
+};
+
+// After a collective that was given up offsets are any numbers.
+TEST_F(CudaExperts, AnyOffsetsStayWithinTheBuffers) {
+  constexpr std::int64_t kRows = 70, kCols = 72, kInner = 40, kMost = INT32_MAX;
+  for (const std::vector<std::int64_t>& numbers : {std::vector<std::int64_t>{-5, 3, 1 << 30, 20, -7},
+                                                   {40, 10, 69, 71, 100000},
+                                                   {-kMost, kMost, -kMost, kMost, 0},
+                                                   {kMost, 7, 3, 2, kMost}}) {
+    const std::int64_t groups = std::ssize(numbers) - 1;
+    for (const bool mma : {false, true}) {
+      for (const bool flag : {false, true}) {
+        testing::GpuMemory memory;
+        execute::CudaLibraries libraries({.kernels = {.grouped_mma = mma}});
+        Tensor on_host = Tensor::integers(DType::i32, numbers);
+        const cpu::Matrix offsets = memory.upload(on_host);
+        const Guarded a(memory, DType::bf16, kRows, kInner, 1), b(memory, DType::bf16, groups * kCols, kInner, 1),
+            other_b(memory, DType::bf16, groups * kInner, kCols, 1), c(memory, DType::bf16, kRows, kCols, 0),
+            dc(memory, DType::f32, groups * kInner, kCols, 0);
+        const std::int64_t expected = flag ? kRows : 256 * groups;
+        cuda::grouped_gemm(libraries.launch(), flag, a.within(), (flag ? b : other_b).within(), offsets, c.within(),
+                           expected);
+        EXPECT_TRUE(c.whole());
+        cuda::grouped_gemm_gradient(libraries.launch(), a.within(), c.within(), offsets, dc.within(), flag);
+        EXPECT_TRUE(dc.whole());
       }
     }
   }

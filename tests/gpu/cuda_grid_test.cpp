@@ -175,7 +175,7 @@ TEST_F(CudaGrid, ALookDuringACaptureHarmsNothing) {
         world, state, run.step.grid, [](auto look) { return std::make_unique<WatchedGpu>(look); }, looks);
   };
   testing::expect_equal(testing::run_grid(watched), testing::run_grid(testing::on_gpu(run)));
-  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(looks, 2);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ TEST_P(Engines, CausalBf16AttentionHasDeterministicOnes) {
   for (const bool backward : {false, true}) {
     SCOPED_TRACE(backward ? "backward" : "forward");
     const EngineCount count = cudnn_engines(GetParam(), backward, h100_properties());
+    EXPECT_EQ(count.names.size(), count.engines) << "an engine's number and knobs name it";
     EXPECT_GE(count.deterministic, backward ? 1U : 2U);
     const bool grouped = GetParam().heads != GetParam().kv_heads;
     EXPECT_EQ(count.operations, backward ? grouped ? 23U : 21U : 14U);

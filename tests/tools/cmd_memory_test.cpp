@@ -25,8 +25,8 @@ class MemoryCommand : public testing::WeftFolder {
     return run(words_of(command, more));
   }
   json rows(const Words& more) const { return object_of(words_of("memory", more)).at("grids"); }
-  json row(std::vector<std::string> more) const {
-    const json all = rows(std::move(more));
+  json row(const Words& more) const {
+    const json all = rows(more);
     EXPECT_EQ(all.size(), 1U);
     return all.at(0);
   }
@@ -89,7 +89,7 @@ TEST_F(MemoryCommand, AgreesWithTheDryRunOfEachGrid) {
 TEST_F(MemoryCommand, AttentionOnAGpuTakesWorkspace) {
   constexpr std::int64_t kBatch = 2, kHeads = 4, kSeq = 256, kHeadDim = 64;
   constexpr std::int64_t kSums = kBatch * kHeads * kSeq * 4, kScores = 256 + 2 * kBatch * kHeads * kSeq * kSeq;
-  const auto on_gpu = [&](std::vector<std::string> more) {
+  const auto on_gpu = [&](const Words& more) {
     const Words words = testing::words_in(fmt::format(
         "--device cuda --dtype bf16 --model.family llama --model.hidden {} --model.heads {} --model.context {} "
         "--seq-len {} --micro-batch {} --ranks 1",
@@ -115,7 +115,7 @@ TEST_F(MemoryCommand, AttentionOnAGpuTakesWorkspace) {
 // Between GPUs exchanged rows go in segments for any choice: to send and to receive, once for all exchanges.
 TEST_F(MemoryCommand, RowsThatGpusExchangeTakeSegments) {
   constexpr std::int64_t kTokens = 2 * 64, kChoices = 2, kHidden = 64;
-  const auto of = [&](std::vector<std::string> more) {
+  const auto of = [&](const Words& more) {
     const Words words =
         testing::words_in(fmt::format("--device cuda --model moe-tiny --model.hidden {} --model.heads 4 "
                                       "--model.kv-heads 4 --model.ffn 96 --seq-len 64 "
@@ -123,7 +123,7 @@ TEST_F(MemoryCommand, RowsThatGpusExchangeTakeSegments) {
                                       kHidden));
     return row(testing::joined(words, more));
   };
-  const auto segments = [&](std::vector<std::string> more) { return bytes(of(std::move(more)), "row_segments"); };
+  const auto segments = [&](const Words& more) { return bytes(of(more), "row_segments"); };
   EXPECT_EQ(segments({"--grids", "z=2,expert=2"}), 2 * 2 * kTokens * kChoices * kHidden * 4);
   EXPECT_EQ(segments({"--grids", "z=4,expert=4", "--dtype", "bf16"}), 2 * 4 * kTokens * kChoices * kHidden * 2);
   EXPECT_EQ(segments({"--grids", "z=2"}), 0);
@@ -153,6 +153,24 @@ TEST_F(MemoryCommand, RunsWithAdaptersTakeWhatWasPlanned) {
   const auto of_run = result.at("planned_memory_bytes").get<std::int64_t>();
   EXPECT_LE(used, of_run + kBesidePlan);
   EXPECT_GE(used, of_run / 2) << "untouched pages of the arena take nothing";
+}
+
+// Grouped products, their scratch and exchanged rows are in the plan; pages that no row reached take nothing.
+TEST_F(MemoryCommand, RunsWithExpertsTakeWhatWasPlanned) {
+  constexpr std::int64_t kBesidePlan = 32 << 20;  // bytes: code, threads, small allocations
+  for (const char* grid : {"data=1", "z=2,expert=2"}) {
+    const Words words = testing::words_in(fmt::format(
+        "--model moe-tiny --model.hidden 512 --model.layers 2 --model.ffn 1024 --seq-len 64 --global-batch 2 "
+        "--micro-batch 1 --steps 2 --eval-sequences 1 --no-save --run-dir {0} --json --grid {0}",
+        grid));
+    const testing::CommandResult trained = testing::succeeded(weft("train", words));
+    const json result = json::parse(trained.output.substr(trained.output.rfind("\n{") + 1));
+    const auto used = result.at("program_memory_bytes").get<std::int64_t>();
+    const auto planned = result.at("planned_memory_bytes").get<std::int64_t>();
+    EXPECT_GT(planned, 8 * kBesidePlan) << grid;
+    EXPECT_LE(used, planned + kBesidePlan) << grid;
+    EXPECT_GE(used, planned * 9 / 10) << grid;
+  }
 }
 
 TEST_F(MemoryCommand, TheTableKeepsTheOrderOfTheGridsNamed) {

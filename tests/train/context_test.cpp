@@ -72,6 +72,22 @@ TEST_P(ContextKinds, TrainLikeOneRank) {
   }
 }
 
+// As near its own serial run as on any other axis: the exchanges send what is in bf16 anyway.
+TEST(Context, Bf16IsNearItsOwnSerialRun) {
+  for (const testing::ModelKind kind :
+       {testing::ModelKind::gpt2, testing::ModelKind::mistral, testing::ModelKind::mixtral}) {
+    ops::ModelConfig model = testing::tiny_model(kind, kContextSizes);
+    if (kind != testing::ModelKind::gpt2) model.kv_heads = 8;
+    const testing::GridOutcome expected = testing::run_in_bf16(testing::recording(context_run(model, {})));
+    for (const graph::Grid& grid : {graph::Grid{.z = 2, .context = 2}, graph::Grid{.x = 2, .z = 4, .context = 4},
+                                    graph::Grid{.z = 4, .pipe = 2, .context = 2}}) {
+      SCOPED_TRACE(graph::to_string(grid));
+      testing::expect_near_in_bf16(testing::run_in_bf16(testing::replaying(expected, context_run(model, grid))),
+                                   expected);
+    }
+  }
+}
+
 TEST(Context, AdaptersTrainLikeOneRank) {
   ops::ModelConfig model = testing::of_family(ops::Family::llama, kContextSizes);
   model.lora = {.rank = 4, .on = ops::kLoraQkv | ops::kLoraOut};
@@ -172,13 +188,14 @@ TEST(Context, TextIsThatOfOneRank) {
 constexpr std::int64_t kAttendedSequences = 3, kAttendedTokens = 12;
 
 // Attention between state tensors, there and back. `qkv` is doubled first, because rotation changes it in place.
-std::shared_ptr<const graph::Graph> graph_of_attention(const ops::ModelConfig& model, const graph::Grid& grid) {
-  ops::Lowering low(model, DType::f32, grid);
+std::shared_ptr<const graph::Graph> graph_of_attention(const ops::ModelConfig& model, const graph::Grid& grid,
+                                                       DType dtype) {
+  ops::Lowering low(model, dtype, grid);
   const ops::LocalHeads local = ops::local_heads(model, grid);
   const std::int64_t rows = kAttendedSequences * kAttendedTokens, out_cols = local.heads * model.head_dim();
   const std::int64_t cols = out_cols + 2 * local.kv_heads * model.head_dim();
   const auto state = [&](const char* name, std::int64_t width) {
-    return ops::Value{low.named(name, DType::f32, {rows, width}, graph::Role::scalar), rows, width};
+    return ops::Value{low.named(name, dtype, {rows, width}, graph::Role::scalar), rows, width};
   };
   const auto keep = [&](const char* name, graph::TensorId from, std::int64_t width) {
     low.emit(name, graph::Scale{rows * width, 1.0F},
@@ -228,7 +245,8 @@ void for_pieces_of(const ops::ModelConfig& model, std::int64_t parts, std::int64
 }
 
 // Results and gradients of all ranks, by row and column: each [rows, q | k | v | out of all heads].
-std::map<std::string, std::vector<float>> attend_on(const ops::ModelConfig& model, const graph::Grid& grid) {
+std::map<std::string, std::vector<float>> attend_on(const ops::ModelConfig& model, const graph::Grid& grid,
+                                                    DType dtype) {
   const std::int64_t parts = grid.context, q = model.query_cols(), kv = model.key_cols();
   const std::array<std::int64_t, 4> begins = {0, q, q + kv, q + 2 * kv};
   const std::int64_t width = 2 * q + 2 * kv;
@@ -240,21 +258,23 @@ std::map<std::string, std::vector<float>> attend_on(const ops::ModelConfig& mode
     execute::ProgramOptions options;
     options.policy = policy::make_policy("program");
     options.grid = grid;
-    execute::Program program(world, {{"train", graph_of_attention(model, grid)}}, options);
+    execute::Program program(world, {{"train", graph_of_attention(model, grid, dtype)}}, options);
     const execute::State& state = program.state();
     for (const char* name : {"qkv", "dout"}) {
-      const auto numbers = state.get<float>(name);
       for_pieces_of(model, parts, world.rank(), name[0] == 'd',
                     [&](std::int64_t row, const HeadColumns& columns, std::int64_t element) {
-                      for (std::int64_t i = 0; i < columns.count; ++i)
-                        numbers[static_cast<std::size_t>(element + i)] =
-                            context_number(row, columns.kind, columns.begin + i);
+                      for (std::int64_t i = 0; i < columns.count; ++i) {
+                        const auto at = static_cast<std::size_t>(element + i);
+                        const float number = context_number(row, columns.kind, columns.begin + i);
+                        if (dtype == DType::f32) state.get<float>(name)[at] = number;
+                        if (dtype == DType::bf16) state.get<bf16>(name)[at] = bf16(number);
+                      }
                     });
     }
     program.run("train");
     const std::lock_guard lock(mutex);
     for (const char* name : {"out", "dqkv"}) {
-      const auto numbers = state.get<float>(name);
+      const std::vector<float> numbers = testing::values_of(state, name);
       for_pieces_of(model, parts, world.rank(), name[0] == 'o',
                     [&](std::int64_t row, const HeadColumns& columns, std::int64_t element) {
                       const std::int64_t to =
@@ -273,12 +293,14 @@ TEST(Context, AttentionKeepsEachBit) {
        {testing::ModelKind::gpt2, testing::ModelKind::llama, testing::ModelKind::mistral}) {
     ops::ModelConfig model = testing::tiny_model(kind, kContextSizes);
     if (kind == testing::ModelKind::llama) model.kv_heads = 4;
-    const auto expected = attend_on(model, {});
-    for (const std::int64_t ranks : {2, 4}) {
-      SCOPED_TRACE(ranks);
-      const auto found = attend_on(model, {.z = ranks, .context = ranks});
-      EXPECT_EQ(found.at("out"), expected.at("out"));
-      EXPECT_EQ(found.at("dqkv"), expected.at("dqkv"));
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const auto expected = attend_on(model, {}, dtype);
+      for (const std::int64_t ranks : {2, 4}) {
+        SCOPED_TRACE(ranks);
+        const auto found = attend_on(model, {.z = ranks, .context = ranks}, dtype);
+        EXPECT_EQ(found.at("out"), expected.at("out"));
+        EXPECT_EQ(found.at("dqkv"), expected.at("dqkv"));
+      }
     }
   }
 }

@@ -299,10 +299,39 @@ TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
     EXPECT_EQ(many.allocations, few.allocations);
     EXPECT_EQ(many.events, few.events);
     EXPECT_EQ(many.synchronizations - few.synchronizations, 8);
-    // Every fourth step is traced and runs task by task: it ends before the next is enqueued, and the previous step has
-    // ended too.
+    // Every fourth step is traced, and replayed like the others: it ends before the next is enqueued, and the previous
+    // step has ended too.
     EXPECT_EQ(many.drains - few.drains, 4);
-    EXPECT_EQ(many.graphs_launched - few.graphs_launched, graphs ? 6 : 0);
+    EXPECT_EQ(many.graphs_launched - few.graphs_launched, graphs ? 8 : 0);
+  }
+}
+
+// A traced step of a replayed run has a graph of its own, each run of which times the tasks anew.
+TEST_P(DeviceGrid, TracesOfReplayedSteps) {
+  std::shared_ptr<execute::DeviceTeam> team;
+  testing::GridRun run = tiny_run(GetParam(), 10);
+  run.make_executor =
+      testing::sharing_a_fake(run.step.grid, {.seed = 5}, {.kept_steps = 3, .trace_every = 4, .graphs = true}, &team);
+  ASSERT_EQ(testing::run_grid(run).exit_code, 0);
+  EXPECT_EQ(std::ranges::count(team->captured, true, &execute::DeviceTeam::Captured::timed), 1);
+  for (const execute::DeviceTeam::Rank& rank : team->ranks) {
+    const execute::DevicePlan& loaded = *rank.plans.front();
+    ASSERT_EQ(loaded.traces.size(), 3);
+    for (const plan::StepTrace& trace : loaded.traces) {
+      for (std::size_t s = 0; s < trace.times.size(); ++s) {
+        std::int64_t last = trace.begin;
+        for (std::size_t i = 0; i < trace.times[s].size(); ++i) {
+          const plan::TaskTime& time = trace.times[s][i];
+          for (const plan::Wait& wait : loaded.plan->streams[s].entries[i].waits) {
+            if (wait.distance == 0) last = std::max(last, trace.times[wait.stream.index()][wait.entry].end);
+          }
+          EXPECT_LE(last, time.begin) << trace.step;
+          EXPECT_LE(time.begin, time.end) << trace.step;
+          last = time.end;
+        }
+        EXPECT_LE(last, trace.end) << trace.step;
+      }
+    }
   }
 }
 
@@ -315,7 +344,7 @@ TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
         world, state, run.step.grid, [](auto look) { return testing::make_fake_device({.look = look}); }, looks);
   };
   testing::expect_equal(testing::run_grid(watched), testing::run_grid(run));
-  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(looks, 2) << "the graphs of traced steps and of others";
 }
 
 INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,

@@ -385,4 +385,22 @@ inline void expect_like_one_rank(const GridOutcome& found, const GridOutcome& ex
   EXPECT_LE(difference, 1e-5) << name;
 }
 
+/// A run of ten steps in bf16, which is near its own serial run.
+inline GridOutcome run_in_bf16(GridRun run) {
+  run.step.dtype = DType::bf16;
+  run.steps = 10;
+  return run_grid(run);
+}
+
+/// Both runs trained in bf16, and differ in its rounding alone.
+inline void expect_near_in_bf16(const GridOutcome& found, const GridOutcome& expected) {
+  ASSERT_EQ(found.exit_code, 0) << found.errors;
+  expect_near(found.losses, expected.losses, 2e-2, "loss");
+  expect_near(found.norms, expected.norms, 2e-2, "gradient norm");
+  for (const auto& [name, values] : expected.arrays) {
+    if (name.ends_with(".m") || name.find("bias") != std::string::npos) continue;
+    EXPECT_LE(relative_difference(found.arrays.at(name), values), 2e-2) << name;
+  }
+}
+
 }  // namespace weft::testing

@@ -157,27 +157,10 @@ TEST_P(GridKinds, TrainInTwoStagesLikeOneRank) {
   testing::expect_like_one_rank(testing::run_grid(run), expected, static_cast<std::size_t>(run.model.query_cols()));
 }
 
-/// A run of ten steps in bf16, which is near its own serial run.
-testing::GridOutcome run_in_bf16(testing::GridRun run) {
-  run.step.dtype = DType::bf16;
-  run.steps = 10;
-  return testing::run_grid(run);
-}
-
-void expect_near_in_bf16(const testing::GridOutcome& found, const testing::GridOutcome& expected) {
-  ASSERT_EQ(found.exit_code, 0) << found.errors;
-  testing::expect_near(found.losses, expected.losses, 2e-2, "loss");
-  testing::expect_near(found.norms, expected.norms, 2e-2, "gradient norm");
-  for (const auto& [name, values] : expected.arrays) {
-    if (name.ends_with(".m") || name.find("bias") != std::string::npos) continue;
-    EXPECT_LE(testing::relative_difference(found.arrays.at(name), values), 2e-2) << name;
-  }
-}
-
 TEST_P(GridBar, Bf16IsNearItsOwnSerialRun) {
-  const testing::GridOutcome expected = run_in_bf16(grid_run(GetParam(), {}));
+  const testing::GridOutcome expected = testing::run_in_bf16(grid_run(GetParam(), {}));
   on_grids(testing::thirteen_grids(),
-           [&](const testing::GridRun& run) { expect_near_in_bf16(run_in_bf16(run), expected); });
+           [&](const testing::GridRun& run) { testing::expect_near_in_bf16(testing::run_in_bf16(run), expected); });
 }
 
 // In bf16 some tokens of each step would take other experts on another grid.
@@ -189,10 +172,10 @@ TEST(GridExperts, Bf16IsNearItsOwnSerialRunWithReplayedChoices) {
           kind, {.layers = 2, .hidden = 48, .heads = 12, .kv_heads = 12, .ffn = 36, .vocab = 61, .context = 12});
       return run;
     };
-    const testing::GridOutcome expected = run_in_bf16(testing::recording(run_on({})));
+    const testing::GridOutcome expected = testing::run_in_bf16(testing::recording(run_on({})));
     for (const graph::Grid& grid : testing::thirteen_grids()) {
       SCOPED_TRACE(fmt::format("{} on {}", testing::to_string(kind), graph::to_string(grid)));
-      expect_near_in_bf16(run_in_bf16(testing::replaying(expected, run_on(grid))), expected);
+      testing::expect_near_in_bf16(testing::run_in_bf16(testing::replaying(expected, run_on(grid))), expected);
     }
   }
 }
@@ -277,14 +260,14 @@ TEST_P(GridMicroBatches, ScatteredOneByOneKeepTheirBitsUnderPolicies) {
 }
 
 TEST_P(GridMicroBatches, ScatteredOneByOneInBf16) {
-  const testing::GridOutcome expected = run_in_bf16(grid_run(GetParam(), {}));
+  const testing::GridOutcome expected = testing::run_in_bf16(grid_run(GetParam(), {}));
   on_scattering_grids([&](testing::GridRun run) {
     run.step.dtype = DType::bf16;
     run.steps = 10;
     for (const DType sent : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(to_string(sent));
       run.step.reduce_dtype = sent;
-      expect_near_in_bf16(testing::run_grid(run), expected);
+      testing::expect_near_in_bf16(testing::run_grid(run), expected);
     }
     run.steps = 3;
     testing::expect_equal_under_policies(run, testing::run_grid(run), {"serial", "fsdp", "lhs"});

@@ -17,6 +17,7 @@ struct Reader {
   std::vector<std::string_view> keys;          // single ones of other groups
   bool graph_files = false;                    // takes an open graph in place of a configuration
   std::vector<std::string_view> without = {};  // keys of the groups that have no effect: policies are named otherwise
+  train::KeyUse use = {};
 };
 
 /// Of a step that is compiled and simulated.
@@ -33,14 +34,17 @@ std::vector<std::string_view> simulated(std::vector<std::string_view> more = {})
 
 /// Of a step that runs on this machine.
 std::vector<std::string_view> measured() {
-  return simulated({"threads", "communicator", "cuda-graph", "attention-workspace", "tf32", "gpu-kernels", "nccl",
-                    "watchdog", "peer-timeout", "network", "token-file"});
+  return simulated({"threads", "bind", "communicator", "cuda-graph", "attention-workspace", "attention-gradient",
+                    "tf32", "gpu-kernels", "nccl", "watchdog", "peer-timeout", "network", "token-file"});
 }
 
 /// Plan files and drawn tasks have the numbers of their operations.
 std::vector<std::string_view> written() {
   return simulated({"beta1", "beta2", "eps", "weight-decay"});
 }
+
+constexpr train::KeyUse kGrids{.tries_grids = true}, kSimulates{.takes_laptop = true},
+    kSearches{.tries_grids = true, .takes_laptop = true};
 
 const std::vector<Reader>& readers() {
   static const std::vector<Reader> list = {
@@ -53,15 +57,15 @@ const std::vector<Reader>& readers() {
        {"ranks", "grid", "threads", "micro-batch", "eval-sequences", "dtype", "seq-len", "gemm-tuning", "bf16-products",
         "peer-timeout", "network", "token-file"}},
       {"graph", planning_groups(), written(), true},
-      {"timeline", planning_groups(), simulated(), true},
+      {"timeline", planning_groups(), simulated(), true, {}, kSimulates},
       {"plan", planning_groups(), written(), true},
-      {"memory", planning_groups(), simulated({"attention-workspace", "communicator"})},
-      {"simulate", planning_groups(), simulated(), true},
-      {"search", planning_groups(), simulated(), false, {"policy"}},
+      {"memory", planning_groups(), simulated({"attention-workspace", "communicator"}), false, {}, kGrids},
+      {"simulate", planning_groups(), simulated(), true, {}, kSimulates},
+      {"search", planning_groups(), simulated(), false, {"policy"}, kSearches},
       {"sweep", planning_groups(), simulated()},
-      {"study scaling", planning_groups(), simulated()},
-      {"compare", planning_groups(), measured(), true, {"policy"}},
-      {"explain", planning_groups(), simulated(), true},
+      {"study scaling", planning_groups(), simulated(), false, {}, kSearches},
+      {"compare", planning_groups(), measured(), true, {"policy"}, kSimulates},
+      {"explain", planning_groups(), simulated(), true, {}, kSimulates},
       {"profile", planning_groups(), measured()},
       {"tune", planning_groups(), measured()},
       {"machine measure", {}, {"peer-timeout", "network", "token-file"}}};
@@ -96,6 +100,11 @@ bool reads_key(std::string_view command, std::string_view key) {
   const auto reader = std::ranges::find(readers(), command, &Reader::command);
   const train::ConfigKey* known = find_key(key);
   return reader != readers().end() && known != nullptr && reads(*reader, *known);
+}
+
+train::KeyUse use_of_keys(std::string_view command) {
+  const auto reader = std::ranges::find(readers(), command, &Reader::command);
+  return reader == readers().end() ? train::KeyUse{} : reader->use;
 }
 
 std::vector<std::string> readers_of(std::string_view key) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "train/config/idle_keys.h"
 
 namespace weft::tools {
 
@@ -16,6 +17,9 @@ bool reads_key(std::string_view command, std::string_view key);
 
 /// Whether a command plans or simulates, and executes nothing: then it takes graph files in place of a configuration.
 bool takes_graph_files(std::string_view command);
+
+/// What keys of a command's configuration are for; a command that reads none has the defaults.
+train::KeyUse use_of_keys(std::string_view command);
 
 /// The commands that read a key, in the order of the help.
 std::vector<std::string> readers_of(std::string_view key);

@@ -234,7 +234,7 @@ train::RunConfig ConfigOptions::load() const {
   const std::vector<train::Setting> settings = given_->settings(MachineNumbers::refused);
   train::apply_command_line(config, settings);
   train::take_vocabulary(config);
-  train::refuse_idle_keys(config, settings);
+  train::refuse_idle_keys(config, settings, use_of_keys(given_->command));
   if (!config.machine.empty()) {
     const cost::Machine machine = cost::find_machine(config.machine, cost::machine_folders());
     for (const std::string& line : cost::implausible_numbers(machine))

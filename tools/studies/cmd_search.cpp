@@ -56,13 +56,27 @@ std::int64_t ranks_of(const SearchCommand& command) {
   return given.grid_auto && given.ranks > 0 ? given.ranks : std::max(given.ranks, given.grid.ranks());
 }
 
+bool has(const std::vector<std::string>& list, std::string_view word) {
+  return std::ranges::find(list, word) != list.end();
+}
+
+/// Loads of experts count on grids with expert=P, which a search has if it is told to.
+void refuse_idle_load(const SearchCommand& command, const train::Setting& setting) {
+  const bool kept = has(command.flags.kept, "grid") && command.config.grid.expert > 1;
+  const bool included = command.flags.included.find("expert=") != std::string::npos;
+  if (setting.value == train::RunConfig().expert_load || has(command.flags.tried, "expert") || kept || included) return;
+  throw UserError(fmt::format("expert-load = {} has no effect in a search without grids with expert=P", setting.value),
+                  "--try expert for it", "add --try expert, or leave expert-load out");
+}
+
 /// A search chooses these keys itself: a value on the command line would be dropped.
 void refuse_searched_keys(const SearchCommand& command, const std::vector<train::Setting>& settings) {
   const std::vector<std::string>& searched = study::searched_keys();
   for (const train::Setting& setting : settings) {
-    const bool tried = std::ranges::find(command.flags.tried, setting.key) != command.flags.tried.end();
+    if (setting.key == "expert-load") refuse_idle_load(command, setting);
+    const bool tried = has(command.flags.tried, setting.key);
     if (!tried && std::ranges::find(searched, setting.key) == searched.end()) continue;
-    if (std::ranges::find(command.flags.kept, setting.key) != command.flags.kept.end()) continue;
+    if (has(command.flags.kept, setting.key)) continue;
     if (setting.key == "grid" && setting.value == "auto") continue;
     const std::string fix = tried ? fmt::format("leave out --try {0} or --{0}", setting.key)
                                   : fmt::format("add --keep {}, or leave it out{}", setting.key,

@@ -35,6 +35,8 @@ enum class WeightPacking : std::uint8_t { automatic, on, off };
 enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi, tcp };
 /// The addresses at which processes meet that no MPI starts.
 enum class Network : std::uint8_t { loopback, any };
+/// The cores of ranks: see binding_of() (train/step/device_choice.h).
+enum class Binding : std::uint8_t { automatic, cores, none };
 /// What ranks are: threads of one process, or processes that meet through MPI or over TCP.
 enum class Launched : std::uint8_t { as_threads, by_mpi, over_tcp };
 /// The width of ids in token files without a header: see check_token_file() (train/data/token_file.h).
@@ -76,15 +78,17 @@ struct RunConfig {
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
   bool sequence_parallel = false;      // what lies between products is cut by rows: see ops::StepConfig
   std::int64_t loss_parts = 1;         // of a micro-batch's rows, whose logits live at a time
-  std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
+  std::int64_t threads = 0;            // threads a rank; 0: the cores that ranks may use, divided among them
+  Binding bind = Binding::automatic;
   DeviceKind device = DeviceKind::cpu;
   CommunicatorKind communicator = CommunicatorKind::automatic;
   bool cuda_graph = false;                                          // replay a step as one CUDA graph
   std::int64_t attention_workspace = execute::kAttentionWorkspace;  // see execute::CudaSettings
   bool tf32 = false;                                                // the same
   execute::GpuKernels gpu_kernels;                                  // the same
-  execute::NcclSettings nccl;                                       // of ranks that communicate through NCCL
-  std::int64_t trace_every = 16;                                    // on a GPU, one step in this many is traced
+  execute::AttentionGradient attention_gradient = execute::AttentionGradient::deterministic;  // the same
+  execute::NcclSettings nccl;     // of ranks that communicate through NCCL
+  std::int64_t trace_every = 16;  // on a GPU, one step in this many is traced
   std::string policy = "program";
   policy::TrustedLibraries
       libraries;  // libraries that may be loaded as policies; not a key, so that no file can name one

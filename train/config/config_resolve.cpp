@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <ctime>
-#include <thread>
 
+#include "base/allowed_cores.h"
 #include "base/error.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/row_moves.h"
@@ -294,6 +294,10 @@ void check_communicator(const RunConfig& config, Launched launched) {
   refuse_if(kind == CommunicatorKind::tcp && launched != Launched::over_tcp, found + " without torchrun or srun",
             "a process for each rank, which RANK and WORLD_SIZE tell its place",
             fmt::format("torchrun --no-python --nproc-per-node {} weft …, or --communicator auto", config.ranks));
+  refuse_if(config.bind == Binding::cores && threads && config.ranks > 1,
+            fmt::format("bind = cores with {} ranks that are threads of one process", config.ranks),
+            "a process for each rank: threads of one process share its cores as they need them",
+            fmt::format("mpirun -np {} weft …, or leave bind out", config.ranks));
   refuse_if(
       kind == CommunicatorKind::staged && config.grid.pipe > 1 && threads && config.grid.ranks() > kMostStagedThreads,
       fmt::format("communicator = staged with pipeline stages on {} threads", config.grid.ranks()),
@@ -343,8 +347,7 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   check_device(config);
   check_layers(config);
   if (config.threads == 0) {
-    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-    config.threads = std::max<std::int64_t>(1, cores / config.ranks);
+    config.threads = std::max<std::int64_t>(1, allowed_cores(0).cores / config.ranks);
   }
   if (config.run_dir.empty()) {
     const std::time_t now = std::time(nullptr);

@@ -72,8 +72,17 @@ void add_grid(std::vector<ConfigKey>& all) {
 
 void add_device(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::device,
-      {number_key("threads", "threads that a rank computes with; 0: the machine's cores divided by the ranks",
-                  &RunConfig::threads, 0, 4096),
+      {number_key(
+           "threads",
+           "threads that a rank computes with; 0: the cores that the ranks of a machine may use, divided by them",
+           &RunConfig::threads, 0, 4096),
+       words_key<Binding>(
+           "bind",
+           "the cores on which a rank's threads run, of those that it was given. auto: on GPUs, those of its GPU's "
+           "NUMA "
+           "node, which ranks near them share equally; cores: those of its machine, which its processes share equally; "
+           "none: all",
+           {{"auto", Binding::automatic}, {"cores", Binding::cores}, {"none", Binding::none}}, &RunConfig::bind),
        words_key<DeviceKind>("device", "where the step runs: on the cpu, or with cuda on NVIDIA GPUs",
                              {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}, &RunConfig::device),
        words_key<CommunicatorKind>(
@@ -95,6 +104,13 @@ void add_device(std::vector<ConfigKey>& all) {
                   "each stream that computes; elsewhere Weft's own kernels run, slower, with other roundings and next "
                   "to no workspace",
                   &RunConfig::attention_workspace, parse_bytes, exact_bytes),
+       words_key<execute::AttentionGradient>(
+           "attention-gradient",
+           "with device cuda and dtype bf16: which of cuDNN's engines may compute attention's gradient. deterministic: "
+           "those that repeat their bits; fastest: all, so that a run may not repeat its bits",
+           {{"deterministic", execute::AttentionGradient::deterministic},
+            {"fastest", execute::AttentionGradient::fastest}},
+           &RunConfig::attention_gradient),
        boolean_key("tf32",
                    "with device cuda and dtype fp32: products round their factors to TF32 (10 bits after the point), "
                    "which tensor cores multiply",
@@ -159,7 +175,8 @@ void add_plan(std::vector<ConfigKey>& all) {
 void add_products(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::device,
       {text_key("gemm-tuning",
-                "how matrix products are computed: a file that `weft tune` wrote. auto: tune at the start, once for "
+                "how matrix products, and attention on GPUs, are computed: a file that `weft tune` wrote. auto: tune "
+                "at the start, once for "
                 "all runs in the same folder; none: the defaults; empty: as the checkpoint was trained, or the "
                 "defaults",
                 &RunConfig::gemm_tuning),

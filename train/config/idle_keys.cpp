@@ -43,10 +43,17 @@ constexpr Idle kIdle[] = {
      "--model.window N"},
     {"model.init-std", [](const RunConfig& c) { return !c.init_from.empty() && !c.model.lora.used(); },
      "with init-from, which gives all weights", "no --init-from"},
+    {"expert-load", [](const RunConfig& c) { return c.model.experts > 0 && c.grid.expert == 1 && !c.grid_auto; },
+     "on a grid without expert=P, whose ranks all compute with all experts", "--grid with expert=P"},
+    {"expert-load", [](const RunConfig& c) { return c.machine.empty() && c.profile.empty(); },
+     "without a machine: it is about costs", "--machine"},
     {"bf16-products", [](const RunConfig& c) { return c.dtype != DType::bf16; }, "with dtype fp32", "--dtype bf16"},
     {"bf16-products", [](const RunConfig& c) { return !on_cpu(c); }, "with device cuda", "--device cpu"},
     {"cuda-graph", on_cpu, "with device cpu", "--device cuda"},
     {"attention-workspace", on_cpu, "with device cpu", "--device cuda"},
+    {"attention-gradient", on_cpu, "with device cpu", "--device cuda"},
+    {"attention-gradient", [](const RunConfig& c) { return c.dtype != DType::bf16; }, "with dtype fp32",
+     "--dtype bf16"},
     {"tf32", on_cpu, "with device cpu", "--device cuda"},
     {"gpu-kernels", on_cpu, "with device cpu", "--device cuda"},
     {"tf32", [](const RunConfig& c) { return c.dtype != DType::f32; }, "with dtype bf16", "--dtype fp32"},
@@ -70,7 +77,7 @@ bool is_about(const Idle& idle, std::string_view key) {
 
 }  // namespace
 
-void refuse_idle_keys(const RunConfig& config, std::span<const Setting> settings) {
+void refuse_idle_keys(const RunConfig& config, std::span<const Setting> settings, KeyUse use) {
   const auto first = std::ranges::find_if(settings, [](const Setting& setting) {
     return std::ranges::any_of(kIdle, [&](const Idle& idle) { return is_about(idle, table_name(setting.key)); });
   });
@@ -81,6 +88,8 @@ void refuse_idle_keys(const RunConfig& config, std::span<const Setting> settings
   } catch (const UserError&) {
     return;  // is refused for what it is when it is filled in
   }
+  if (use.tries_grids) meant.grid_auto = true;
+  if (use.takes_laptop && meant.machine.empty()) meant.machine = "laptop";
   for (const Setting& setting : settings) {
     const ConfigKey& key = find_key(setting.key, setting.source);
     if (key.get(config) == key.default_value) continue;

@@ -102,7 +102,7 @@ void set_rewrites(RunConfig& config, std::string_view value, std::string_view wh
 }
 
 std::string rewrites_text(const RunConfig& config) {
-  const std::string exact = plan::to_string(config.rewrites);
+  std::string exact = plan::to_string(config.rewrites);
   if (config.batch_split == 1) return exact;
   return fmt::format("{}={}{}{}", kBatchSplit, config.batch_split, exact.empty() ? "" : ";", exact);
 }
@@ -207,7 +207,7 @@ NcclSettings parse_nccl(std::string_view value, std::string_view where) {
                         "protocol=auto,channels=8"};
   for (const auto& [name, chosen] : members_of(value, where, form)) {
     const std::string place = fmt::format("{}: {}", where, name);
-    const auto expect = [&, chosen = chosen](bool known) {
+    const auto expect = [&, name = name, chosen = chosen](bool known) {
       if (!known)
         throw UserError(fmt::format("{} = \"{}\"", place, chosen), kNcclForm, fmt::format("leave {} out", name));
     };
@@ -304,12 +304,14 @@ ConfigKey gpu_kernels_key() {
   using Kernel = bool execute::GpuKernels::*;
   static const std::vector<Word<Kernel>> names = {{"early-start", &execute::GpuKernels::early_start},
                                                   {"clustered-loss", &execute::GpuKernels::clustered_loss},
-                                                  {"masked-mma", &execute::GpuKernels::masked_mma}};
+                                                  {"masked-mma", &execute::GpuKernels::masked_mma},
+                                                  {"grouped-mma", &execute::GpuKernels::grouped_mma}};
   return parsed_key(
       "gpu-kernels", ValueKind::text, "NAME,...",
       "with device cuda: forms of kernels that no GPU has timed yet. early-start: elementwise kernels begin while the "
       "kernel before them ends; clustered-loss: a cluster of blocks shares a row of the loss (both with the same bits, "
-      "from compute capability 9.0 on); masked-mma: windows and documents in bf16 on tensor cores",
+      "from compute capability 9.0 on); masked-mma: windows and documents, grouped-mma: products of "
+      "experts, in bf16 on tensor cores",
       &RunConfig::gpu_kernels,
       [](std::string_view value, std::string_view where) {
         execute::GpuKernels chosen;

@@ -104,6 +104,7 @@ constexpr std::array kOtherNames = {
     OtherNames{"zero-1", "use-distributed-optimizer distributed-optimizer zero zero-stage"},
     OtherNames{"device", "gpu cuda cpu accelerator use-cuda"},
     OtherNames{"threads", "num-threads omp-num-threads nthreads cores"},
+    OtherNames{"bind", "bind-to cpu-bind numa-binding numa cpu-affinity affinity pin"},
     OtherNames{"jobs", "j num-threads nthreads num-workers workers threads cores"},
     OtherNames{"communicator", "backend distributed-backend ddp-backend"},
     OtherNames{"eval-every",

@@ -117,6 +117,7 @@ PolicyBenchmark::PolicyBenchmark(comm::World& world, const ResolvedRun& run,
                               .threads = static_cast<int>(run_.config.threads),
                               .gemm_tuning = execute::table_of(nullptr, bf16_unit_of(run_.config)),
                               .make_executor = executor_of(traced),
+                              .bind_cores = binding_of(traced),
                               .watchdog_seconds = run_.config.watchdog});
   reset();
 }

@@ -61,6 +61,42 @@ std::int64_t bytes_beyond_caches() {
   return std::clamp<std::int64_t>(2 * last_cache_bytes(), std::int64_t{32} << 20, std::int64_t{1} << 30);
 }
 
+using Graphs = std::vector<std::shared_ptr<const graph::Graph>>;
+
+// `uses_of`: of some graphs.
+template <class Problem, class UsesOf>
+std::vector<UseInRun<Problem>> uses_in_run(const ResolvedRun& run, const UsesOf& uses_of) {
+  const RunConfig& config = run.config;
+  const ops::StepConfig step = step_config(config);
+  // These are the only rewrites that change products, and only a GPU's methods depend on the change.
+  std::vector<plan::Rewrite> fusion;
+  if (config.device == DeviceKind::cuda) {
+    std::ranges::copy_if(chosen_rewrites(run), std::back_inserter(fusion), plan::is_fusion);
+  }
+  const auto of_stages = [&](const auto& lower) {
+    Graphs graphs;
+    for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
+      graphs.push_back(plan::rewrite(lower(config.model, step, pipe), fusion));
+    }
+    return uses_of(graphs);
+  };
+  std::vector<UseInRun<Problem>> all;
+  for (const auto& use : of_stages(ops::lower_train)) all.push_back({use.problem, use.tasks});
+  for (const auto& use : of_stages(ops::lower_eval)) {
+    auto known = std::ranges::find(all, use.problem, &UseInRun<Problem>::problem);
+    if (known == all.end()) known = all.insert(known, {use.problem});
+    known->evaluation_tasks = use.tasks;
+  }
+  return all;
+}
+
+template <class Problem>
+std::vector<Problem> problems_of(const std::vector<UseInRun<Problem>>& uses) {
+  std::vector<Problem> problems;
+  for (const auto& use : uses) problems.push_back(use.problem);
+  return problems;
+}
+
 }  // namespace
 
 std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(comm::World& world, const TuningSetting& setting,
@@ -86,30 +122,23 @@ std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(comm::World& world
 }
 
 std::vector<RunProduct> products_of_run(const ResolvedRun& run) {
-  const RunConfig& config = run.config;
-  const ops::StepConfig step = step_config(config);
-  // These are the only rewrites that change products, and only a GPU's methods depend on the change.
-  std::vector<plan::Rewrite> fusion;
-  if (config.device == DeviceKind::cuda) {
-    std::ranges::copy_if(chosen_rewrites(run), std::back_inserter(fusion), plan::is_fusion);
-  }
-  const auto products_of_stages = [&](const auto& lower) {
-    std::vector<std::shared_ptr<const graph::Graph>> graphs;
-    for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
-      graphs.push_back(plan::rewrite(lower(config.model, step, pipe), fusion));
-    }
+  return uses_in_run<execute::GemmProblem>(run, [&](const Graphs& graphs) {
     std::vector<execute::GemmUse> uses = execute::products_of(graphs);
-    for (execute::GemmUse& use : uses) use.problem.tf32 = config.tf32 && use.problem.inputs == DType::f32;
+    for (execute::GemmUse& use : uses) {
+      use.problem.tf32 = run.config.tf32 && use.problem.inputs == DType::f32;
+    }
     return uses;
-  };
-  std::vector<RunProduct> products;
-  for (const execute::GemmUse& use : products_of_stages(ops::lower_train)) products.push_back({use.problem, use.tasks});
-  for (const execute::GemmUse& use : products_of_stages(ops::lower_eval)) {
-    auto known = std::ranges::find(products, use.problem, &RunProduct::problem);
-    if (known == products.end()) known = products.insert(known, {use.problem});
-    known->evaluation_tasks = use.tasks;
-  }
-  return products;
+  });
+}
+
+std::vector<RunAttention> attention_of_run(const ResolvedRun& run) {
+  if (run.config.device == DeviceKind::cpu) return {};
+  const bool fastest = run.config.attention_gradient == execute::AttentionGradient::fastest;
+  return uses_in_run<execute::AttentionProblem>(run, [&](const Graphs& graphs) {
+    std::vector<execute::AttentionUse> uses = execute::attention_of(graphs);
+    for (execute::AttentionUse& use : uses) use.problem.any_bits = fastest && use.problem.backward;
+    return uses;
+  });
 }
 
 execute::TryGemm gemm_trials(const RunConfig& config, int rounds, bool cold) {
@@ -125,6 +154,10 @@ execute::TryGemm gemm_trials(const RunConfig& config, int rounds, bool cold) {
   return execute::cpu_gemm_trials(static_cast<int>(config.threads), options);
 }
 
+execute::TryAttention attention_trials(const RunConfig& config, int rounds, bool cold) {
+  return execute::device_attention_trials({.rounds = rounds, .cold_gpu = cold}, config.attention_workspace);
+}
+
 execute::TuningMachine tuning_machine(const RunConfig& config) {
   return config.device == DeviceKind::cuda ? execute::device_tuning_machine() : execute::this_machine();
 }
@@ -133,14 +166,19 @@ execute::TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell)
   const RunConfig& config = run.config;
   const execute::GemmTuningCache cache{execute::tuning_folder(config.run_dir), tuning_machine(config),
                                        config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
-  execute::TryGemm trial;  // made at the first measurement
+  const int rounds = execute::GemmTrialOptions{}.rounds;
+  execute::TryGemm trial;  // this and the next are made at the first measurement
+  execute::TryAttention attention_trial;
   const auto measure = [&](const execute::GemmProblem& problem) {
-    if (!trial) trial = gemm_trials(config, execute::GemmTrialOptions{}.rounds);
+    if (!trial) trial = gemm_trials(config, rounds);
     return trial(problem);
   };
-  std::vector<execute::GemmProblem> problems;
-  for (const RunProduct& product : products_of_run(run)) problems.push_back(product.problem);
-  return cache.complete(problems, measure, tell);
+  const auto measure_attention = [&](const execute::AttentionProblem& problem) {
+    if (!attention_trial) attention_trial = attention_trials(config, rounds);
+    return attention_trial(problem);
+  };
+  return cache.complete(problems_of(products_of_run(run)), measure, tell, problems_of(attention_of_run(run)),
+                        measure_attention);
 }
 
 }  // namespace weft::train

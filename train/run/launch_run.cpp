@@ -18,6 +18,7 @@
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/execute/cpu/shared_cores.h"
 #include "train/config/config_table.h"
 #include "train/run/run_files.h"
 #include "train/run/run_inputs.h"
@@ -114,6 +115,8 @@ int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const R
     agree_on_resumed(world, config);
     expect_same_config(world, config);
     if (chooses) apply_settings(config, choose_together(world, config, choose));
+    // Resolving knows the ranks, but not which of them share a machine.
+    if (config.threads == 0) config.threads = execute::threads_for_all(world);
     ResolvedRun run;
     comm::act_together(world, [&] {  // a file or folder of the configuration may be missing on one machine
       if (adjust) adjust(config, world.size());

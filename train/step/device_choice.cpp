@@ -6,8 +6,10 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "runtime/execute/cpu/core_binding.h"
 #include "runtime/execute/device/device_memory.h"
 #include "runtime/execute/device/device_team.h"
 #include "runtime/execute/device/devices.h"
@@ -103,10 +105,26 @@ execute::MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr
                                                .trace_every = config.trace_every,
                                                .graphs = config.cuda_graph,
                                                .check_finite = config.check_nan};
-  const execute::CudaSettings settings{tuning, config.attention_workspace, config.tf32, config.gpu_kernels};
+  const execute::CudaSettings settings{tuning, config.attention_workspace, config.tf32, config.gpu_kernels,
+                                       config.attention_gradient};
   return [config, options, settings](comm::World& world,
                                      const execute::State& state) -> std::unique_ptr<execute::Executor> {
     return execute::make_device_executor(team_of(world, config, options, settings), world, state);
+  };
+}
+
+execute::BindCores binding_of(const RunConfig& config, const std::filesystem::path& sysfs) {
+  if (config.bind == Binding::cores) {
+    return [sysfs](comm::World& world) { return execute::bind_rank(world, execute::given_cores(), "", sysfs); };
+  }
+  if (config.bind == Binding::none || config.device == DeviceKind::cpu) return nullptr;
+  return [config, sysfs](comm::World& world) {
+    execute::expect_cuda_device();
+    const bool shared = choose_communicator(config, surroundings_of(world)) == CommunicatorKind::local;
+    const std::vector<std::string> addresses = execute::report_devices().addresses;
+    const auto ordinal = static_cast<std::size_t>(shared ? 0 : device_of(world));
+    const std::string address = ordinal < addresses.size() ? addresses[ordinal] : "";
+    return execute::bind_rank(world, execute::place_of(sysfs, address).cores, address, sysfs);
   };
 }
 

@@ -1,10 +1,12 @@
-// The executor and the communicator for a configuration's device.
+// The executor, the communicator and the cores for a configuration's device.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/executor.h"
+#include "runtime/execute/program/program.h"
 #include "runtime/execute/state.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 #include "train/config/config.h"
@@ -38,5 +40,8 @@ void expect_devices(comm::World& world, const RunConfig& config);
 /// such device. Collective over the world. `tuning`: see execute::CudaSettings.
 execute::MakeExecutor executor_of(const RunConfig& config,
                                   const std::shared_ptr<const execute::GemmTuning>& tuning = nullptr);
+
+/// A function for ProgramOptions::bind_cores; null if ranks stay where they are.
+execute::BindCores binding_of(const RunConfig& config, const std::filesystem::path& sysfs = "/sys");
 
 }  // namespace weft::train

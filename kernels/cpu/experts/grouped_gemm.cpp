@@ -55,7 +55,9 @@ class Groups {
   Groups(Workers& workers, PackedUnit unit) : workers_(workers), unit_(unit) {}
 
   void add(const GemmShape& shape, const GemmArguments& as, std::int64_t rows) {
-    if (rows > kPackedRowsAtOnce) return packed(shape, as, unit_).run(workers_);
+    // AMX multiplies so fast that rows of other products, packed before, would leave it waiting for farther caches.
+    const bool alone = unit_ == PackedUnit::amx && !shape.trans_a && !shape.trans_b;
+    if (alone || rows > kPackedRowsAtOnce) return packed(shape, as, unit_).run(workers_);
     const std::int64_t padded = round_up(rows, tile_shape(unit_).rows);
     const PackedGemm product = PackedGemm::one_of_several(shape, as, unit_);
     const bool full = rows_ + padded > rows_together(shape) || count_ == products_.size();

@@ -38,7 +38,7 @@ constexpr std::int64_t kMostColsAtOnce = 384, kLeastCols = 96, kLeastRows = 64;
 constexpr std::int64_t kTurnedRows = 96;
 
 // Up to so many rows, a worker packs so many columns at a time.
-constexpr std::int64_t kFewRows = 512, kFewCols = 96, kFewWide = 192;
+constexpr std::int64_t kFewRows = 512, kFewCols = 96;
 
 // Of products that run together: the last slices of a thread should be short beside all that it takes.
 constexpr std::int64_t kSlicesAThread = 8;
@@ -196,15 +196,12 @@ std::int64_t PackedGemm::rows_together() const {
 // Whether a worker packs few columns at a time, right before it multiplies all rows by them: then packed columns and
 // sums stay in the nearest cache, and all rows of A in the second-level cache.
 bool PackedGemm::few_rows() const {
-  return own_b_ && shape_.m <= kFewRows && (shape_.trans_b || unit_ == PackedUnit::amx);
-}
-std::int64_t PackedGemm::few_cols() const {
-  return shape_.trans_b ? kFewCols : kFewWide;
+  return own_b_ && shape_.m <= kFewRows && shape_.trans_b;
 }
 // A worker packs its part block by block, or, if it multiplies strips, for a whole panel: of A the strip's rows.
 std::int64_t PackedGemm::own_floats() const {
   if (!own_a_ && !own_b_) return 0;
-  const std::int64_t cols = few_rows() ? std::min(slice_cols_, few_cols()) : slice_cols_;
+  const std::int64_t cols = few_rows() ? std::min(slice_cols_, kFewCols) : slice_cols_;
   return std::min(by_strips_ ? panel_depth_ : block_, depth_) * (own_a_ ? rows_together() : cols);
 }
 bool PackedGemm::shares_b() const {
@@ -334,7 +331,7 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
   std::optional<AmxTiles> tiles;
   if (unit_ == PackedUnit::amx) tiles.emplace();
   if (!by_strips_) {
-    const std::int64_t step = few_rows() ? few_cols() : slice.cols;
+    const std::int64_t step = few_rows() ? kFewCols : slice.cols;
     Slice part = slice;
     for (std::int64_t j = 0; j < slice.cols; j += step) {
       part.col = slice.col + j, part.cols = std::min(step, slice.cols - j);

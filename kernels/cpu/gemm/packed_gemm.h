@@ -58,7 +58,6 @@ class PackedGemm {
   LinesAhead lines_ahead(const Panel& panel, const Slice& slice, std::int64_t k) const;
   void multiply_rows(const Panel& panel, const Buffers& buffers, const Slice& slice, std::int64_t more) const;
   bool few_rows() const;
-  std::int64_t few_cols() const;
   std::int64_t rows_together() const;
   std::int64_t own_floats() const;
   bool shares_b() const;

@@ -154,33 +154,14 @@ CudnnGraph make_graph(const AttentionLayout& layout, bool backward) {
   return backward ? backward_graph(layout) : forward_graph(layout);
 }
 
-struct Choice {
-  CudnnEngine engine;
-  CudnnDescriptor plan;
-};
-
-// The first deterministic engine that takes no more memory than it may and whose plan compiles.
-std::optional<Choice> choose(std::vector<CudnnEngine> engines, const CudnnTarget& target, std::int64_t most_workspace,
-                             std::string* why) {
-  std::string reason = "no engine supports the graph";
-  for (CudnnEngine& engine : engines) {
-    if (!engine.deterministic) {
-      reason = "an engine is not deterministic";
-      continue;
-    }
-    if (const std::int64_t bytes = workspace_bytes_of(engine); bytes > most_workspace) {
-      reason = fmt::format("an engine takes {} bytes of workspace, and may take {}", bytes, most_workspace);
-      continue;
-    }
-    try {
-      CudnnDescriptor plan = make_cudnn_plan(engine, target);
-      return Choice{std::move(engine), std::move(plan)};
-    } catch (const CudnnError& error) {
-      reason = error.what();
-    }
+// Why an engine isn't one of those; "" if it is.
+std::string refused(const CudnnEngine& engine, const AttentionEngines& engines) {
+  if (!engines.name.empty() && engine.name != engines.name) return "no engine is " + engines.name;
+  if (!engine.deterministic && !engines.any_bits) return "an engine is not deterministic";
+  if (const std::int64_t bytes = workspace_bytes_of(engine); bytes > engines.most_workspace) {
+    return fmt::format("an engine takes {} bytes of workspace, and may take {}", bytes, engines.most_workspace);
   }
-  if (why != nullptr) *why = reason;
-  return std::nullopt;
+  return "";
 }
 
 constexpr std::int64_t kWorkspaceAlignment = 256;
@@ -215,24 +196,62 @@ CudnnAttention::CudnnAttention(CudnnHandle& handle, const AttentionLayout& layou
 }
 
 std::unique_ptr<CudnnAttention> CudnnAttention::make(CudnnHandle& handle, const AttentionLayout& layout, bool backward,
-                                                     std::int64_t most_workspace, std::string* why) {
+                                                     const AttentionEngines& engines, std::string* why) {
+  std::string reason = "no engine supports the graph";
+  std::vector<std::unique_ptr<CudnnAttention>> found = find(handle, layout, backward, engines, 1, reason);
+  if (!found.empty()) return std::move(found.front());
+  if (why != nullptr) *why = reason;
+  return nullptr;
+}
+
+std::vector<std::unique_ptr<CudnnAttention>> CudnnAttention::by_every_engine(CudnnHandle& handle,
+                                                                             const AttentionLayout& layout,
+                                                                             bool backward,
+                                                                             const AttentionEngines& engines) {
+  std::string reason;
+  return find(handle, layout, backward, engines, std::numeric_limits<std::size_t>::max(), reason);
+}
+
+std::vector<std::unique_ptr<CudnnAttention>> CudnnAttention::find(CudnnHandle& handle, const AttentionLayout& layout,
+                                                                  bool backward, const AttentionEngines& engines,
+                                                                  std::size_t most, std::string& why) {
+  std::vector<std::unique_ptr<CudnnAttention>> found;
   if (!is_aligned(layout)) {
-    if (why != nullptr) *why = "rows don't begin at multiples of 16 bytes";
-    return nullptr;
+    why = "rows don't begin at multiples of 16 bytes";
+    return found;
   }
   try {
     const CudnnTarget target(handle);
-    CudnnGraph graph = make_graph(layout, backward);
-    graph.finalize(target);
-    std::optional<Choice> choice = choose(propose_engines(graph, target), target, most_workspace, why);
-    if (!choice) return nullptr;
-    return std::unique_ptr<CudnnAttention>(new CudnnAttention(handle, layout, backward, std::move(graph),
-                                                              std::move(choice->engine), std::move(choice->plan)));
+    for (std::size_t next = 0; found.size() < most;) {
+      CudnnGraph graph = make_graph(layout, backward);  // an engine refers to its graph
+      graph.finalize(target);
+      std::vector<CudnnEngine> proposed = propose_engines(graph, target);
+      bool taken = false;
+      while (next < proposed.size()) {
+        CudnnEngine& engine = proposed[next++];
+        if (std::string reason = refused(engine, engines); !reason.empty()) {
+          why = std::move(reason);
+          continue;
+        }
+        std::optional<CudnnDescriptor> plan;
+        try {
+          plan.emplace(make_cudnn_plan(engine, target));
+        } catch (const CudnnError& error) {
+          why = error.what();  // a proposal may not fit after all
+          continue;
+        }
+        found.emplace_back(
+            new CudnnAttention(handle, layout, backward, std::move(graph), std::move(engine), std::move(*plan)));
+        taken = true;
+        break;
+      }
+      if (!taken) return found;
+    }
   } catch (const CudnnError& error) {
     if (!error.unsupported()) throw;
-    if (why != nullptr) *why = error.what();
-    return nullptr;
+    why = error.what();
   }
+  return found;
 }
 
 CudnnAttention::Bound CudnnAttention::bind(const AttentionPointers& pointers) const {
@@ -280,32 +299,6 @@ void CudnnAttention::Bound::run(cudaStream_t stream) const {
               attention_->backward_ ? "attention_backward" : "attention_forward");
 }
 
-std::vector<std::unique_ptr<CudnnAttention>> CudnnAttention::by_every_engine(CudnnHandle& handle,
-                                                                             const AttentionLayout& layout,
-                                                                             bool backward) {
-  std::vector<std::unique_ptr<CudnnAttention>> found;
-  if (!is_aligned(layout)) return found;
-  try {
-    const CudnnTarget target(handle);
-    for (std::size_t i = 0;; ++i) {
-      CudnnGraph graph = make_graph(layout, backward);  // an engine refers to its graph
-      graph.finalize(target);
-      std::vector<CudnnEngine> engines = propose_engines(graph, target);
-      if (i >= engines.size()) return found;
-      try {
-        CudnnDescriptor plan = make_cudnn_plan(engines[i], target);
-        found.emplace_back(
-            new CudnnAttention(handle, layout, backward, std::move(graph), std::move(engines[i]), std::move(plan)));
-      } catch (const CudnnError&) {
-        continue;  // a proposal may not fit after all
-      }
-    }
-  } catch (const CudnnError& error) {
-    if (!error.unsupported()) throw;
-    return found;
-  }
-}
-
 EngineCount cudnn_engines(const AttentionLayout& layout, bool backward, std::string_view device_properties_json) {
   const CudnnTarget target(device_properties_json);
   CudnnGraph graph = make_graph(layout, backward);
@@ -313,6 +306,7 @@ EngineCount cudnn_engines(const AttentionLayout& layout, bool backward, std::str
   EngineCount count{.operations = graph.operations()};
   for (const CudnnEngine& engine : propose_engines(graph, target)) {
     ++count.engines;
+    count.names.insert(engine.name);
     if (engine.deterministic && ++count.deterministic == 1) count.workspace_bytes = workspace_bytes_of(engine);
   }
   return count;

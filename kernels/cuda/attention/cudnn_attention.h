@@ -1,5 +1,5 @@
 // Causal bf16 attention by cuDNN's fused kernels: one compiled plan for each layout and direction. Both directions are
-// reproducible bit for bit. Our own kernels are the fallback and the reference.
+// reproducible bit for bit, unless other engines are asked for. Our own kernels are the fallback and the reference.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,9 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,6 +43,13 @@ struct AttentionPointers {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
 
+/// Which of cuDNN's engines may run attention.
+struct AttentionEngines {
+  std::int64_t most_workspace = std::numeric_limits<std::int64_t>::max();  // of the engine's own, in bytes
+  bool any_bits = false;                                                   // those that aren't deterministic, too
+  std::string name = {};                                                   // only this one; empty: all
+};
+
 class CudnnAttention {
  public:
   /// The plan bound to a set of buffers: run() allocates nothing. It must not outlive its CudnnAttention.
@@ -55,11 +64,11 @@ class CudnnAttention {
     CudnnDescriptor pack_;
   };
 
-  /// Null if cuDNN has no deterministic engine for the layout on the handle's device whose own workspace takes at most
-  /// `most_workspace` bytes; `why`, if given, then gets the reason. Takes about a second of CPU time. The handle must
-  /// outlive the result. Either direction may run by our own kernels instead: log_sum_exp is the same.
+  /// The first of `engines`, cuDNN's best guess first, that compiles for the layout on the handle's device. Null if
+  /// there is none; `why`, if given, then gets the reason. Takes about a second of CPU time. The handle must outlive
+  /// the result. Either direction may run by our own kernels instead: log_sum_exp is the same.
   static std::unique_ptr<CudnnAttention> make(CudnnHandle& handle, const AttentionLayout& layout, bool backward,
-                                              std::int64_t most_workspace, std::string* why = nullptr);
+                                              const AttentionEngines& engines, std::string* why = nullptr);
 
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
@@ -75,12 +84,19 @@ class CudnnAttention {
   /// bind() and run() once, for tests.
   void run(cudaStream_t stream, const AttentionPointers& pointers) const { bind(pointers).run(stream); }
 
-  /// One for each engine that compiles, deterministic or not, cuDNN's best guess first: to measure them.
+  /// One for each of `engines` that compiles, cuDNN's best guess first: to measure them.
   static std::vector<std::unique_ptr<CudnnAttention>> by_every_engine(CudnnHandle& handle,
-                                                                      const AttentionLayout& layout, bool backward);
+                                                                      const AttentionLayout& layout, bool backward,
+                                                                      const AttentionEngines& engines);
   bool deterministic() const { return engine_.deterministic; }
+  const std::string& engine() const { return engine_.name; }
 
  private:
+  /// Up to `most` of them. `why`: gets the last reason for which an engine isn't among them.
+  static std::vector<std::unique_ptr<CudnnAttention>> find(CudnnHandle& handle, const AttentionLayout& layout,
+                                                           bool backward, const AttentionEngines& engines,
+                                                           std::size_t most, std::string& why);
+
   CudnnAttention(CudnnHandle& handle, const AttentionLayout& layout, bool backward, CudnnGraph graph,
                  CudnnEngine engine, CudnnDescriptor plan);
 
@@ -100,6 +116,7 @@ struct EngineCount {
   std::size_t engines = 0, deterministic = 0;
   std::size_t operations = 0;        // of the graph
   std::int64_t workspace_bytes = 0;  // of the first deterministic engine
+  std::set<std::string> names = {};
 };
 
 /// `device_properties_json`: h100_properties(), or a text with the same fields. Throws CudnnError if cuDNN refuses the

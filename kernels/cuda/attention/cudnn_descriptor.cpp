@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 namespace weft::cuda {
@@ -45,15 +46,43 @@ std::vector<CudnnDescriptor> proposals(const CudnnGraph& graph, const CudnnTarge
   return configs;
 }
 
-bool is_deterministic(const CudnnDescriptor& config) {
+CudnnDescriptor engine_of(const CudnnDescriptor& config) {
   CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
   config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw);
+  return engine;
+}
+
+bool is_deterministic(const CudnnDescriptor& engine) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   const auto count =
       engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, std::ssize(notes), notes.data());
   const auto end = notes.begin() + std::min(count, std::ssize(notes));
   return std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == end;
+}
+
+std::string name_of(const CudnnDescriptor& config, const CudnnDescriptor& engine) {
+  std::int64_t number = 0;
+  engine.get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
+  std::vector<CudnnDescriptor> choices;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int i = 0; i < CUDNN_KNOB_TYPE_COUNTS; ++i) {
+    raw.push_back(choices.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR).get());
+  }
+  const auto count =
+      config.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(raw), raw.data());
+  choices.erase(choices.begin() + std::min(count, std::ssize(choices)), choices.end());
+  std::map<int, std::int64_t> knobs;
+  for (const CudnnDescriptor& choice : choices) {
+    cudnnBackendKnobType_t kind{};
+    std::int64_t value = 0;
+    choice.get(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &kind);
+    choice.get(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &value);
+    knobs[static_cast<int>(kind)] = value;
+  }
+  std::string name = fmt::format("eng{}", number);
+  for (const auto& [kind, value] : knobs) name += fmt::format("_k{}={}", kind, value);
+  return name;
 }
 
 }  // namespace
@@ -247,8 +276,9 @@ std::vector<CudnnEngine> propose_engines(const CudnnGraph& graph, const CudnnTar
   std::vector<CudnnEngine> engines;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (CudnnDescriptor& config : proposals(graph, target, mode)) {
-      const bool deterministic = is_deterministic(config);
-      engines.push_back({std::move(config), deterministic});
+      const CudnnDescriptor engine = engine_of(config);
+      std::string name = name_of(config, engine);
+      engines.push_back({std::move(config), is_deterministic(engine), std::move(name)});
     }
   }
   return engines;

@@ -9,6 +9,7 @@
 #include <list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -176,6 +177,7 @@ class CudnnGraph {
 struct CudnnEngine {
   CudnnDescriptor config;
   bool deterministic;  // the same inputs give the same bits
+  std::string name;    // "eng5_k10=3": its number and its knobs, as NVIDIA's own tools write them
 };
 
 /// The engines that cuDNN's heuristic proposes for a finalized graph, best guess first, then its fallback engines.

@@ -40,9 +40,9 @@ void combine_rows_backward(const Launch& launch, const CombinedRows& forward, co
 void move_rows(const Launch& launch, const kernels::RowMove& move, std::span<void* const> others);
 
 /// Products of each group's rows with its own matrix, and the gradients of these matrices. An element of a result is
-/// one sum over k in ascending order.
+/// one sum over k in ascending order. `expected`: how many rows all groups are likely to have, for the choice of tiles.
 void grouped_gemm(const Launch& launch, bool trans_b, const Matrix& a, const Matrix& b, const Matrix& offsets,
-                  const Matrix& c);
+                  const Matrix& c, std::int64_t expected);
 void grouped_gemm_gradient(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& offsets,
                            const Matrix& c, bool accumulate);
 

@@ -1,9 +1,7 @@
-// Grouped products; see experts.h. A block computes a square tile of a result in fp32, without tensor cores. How many
-// rows a group has stands in `offsets` on the device, so products start as many blocks as any offsets can need, and the
-// blocks that are left over end at once.
-#include <algorithm>
-
+// Grouped products; see experts.h. A block computes a square tile of a result in fp32, without tensor cores, unless
+// Launch::grouped_mma asks for them and the matrices suit them.
 #include "kernels/cuda/experts/experts.h"
+#include "kernels/cuda/experts/group_rows.cuh"
 #include "kernels/cuda/vector_access.cuh"
 
 namespace weft::cuda {
@@ -70,36 +68,16 @@ __device__ void multiply_tile(const Operand<T>& left, const Operand<T>& right, s
   }
 }
 
-// Where each group's rows begin, and where the last one's end. After a collective that was given up, `offsets` has any
-// numbers; what is read and written stays within the `rows` of the buffers.
-struct GroupRows {
-  const std::int32_t* offsets;
-  std::int64_t rows;
-
-  __device__ std::int64_t first(std::int64_t group) const {
-    const std::int64_t at = offsets[group];
-    return at < 0 ? 0 : at < rows ? at : rows;
-  }
-  __device__ std::int64_t count(std::int64_t group) const { return first(group + 1) - first(group); }
-};
-
 // Block (t, j): tile t of the groups' tiles of rows, columns from j·kTile on.
 template <class T, bool kTransB>
-__global__ void __launch_bounds__(kTileThreads)
-    grouped_gemm_kernel(Stream<const T> a, Stream<const T> b, GroupRows of, std::int64_t groups, std::int64_t n,
-                        std::int64_t k, Stream<T> c) {
-  std::int64_t group = 0, tile = blockIdx.x;
-  for (; group < groups; ++group) {
-    const std::int64_t tiles = (of.count(group) + kTile - 1) / kTile;
-    if (tile < tiles) break;
-    tile -= tiles;
-  }
-  if (group == groups) return;
-  const std::int64_t first = tile * kTile, row = of.first(group) + first,
-                     col = static_cast<std::int64_t>(blockIdx.y) * kTile;
-  const Stream<const T> matrix{b.at(group * (kTransB ? n : k), 0), b.stride};
-  multiply_tile<true, kTransB>(Operand<T>{a, row, of.count(group) - first}, Operand<T>{matrix, col, n - col}, k,
-                               c.at(row, col), c.stride, false);
+__global__ void __launch_bounds__(kTileThreads) grouped_gemm_kernel(Stream<const T> a, Stream<const T> b, GroupRows of,
+                                                                    std::int64_t n, std::int64_t k, Stream<T> c) {
+  const GroupTile tile = of.tile<kTile>(blockIdx.x);
+  if (tile.count <= 0) return;
+  const std::int64_t row = of.first(tile.group) + tile.first, col = static_cast<std::int64_t>(blockIdx.y) * kTile;
+  const Stream<const T> matrix{b.at(tile.group * (kTransB ? n : k), 0), b.stride};
+  multiply_tile<true, kTransB>(Operand<T>{a, row, tile.count}, Operand<T>{matrix, col, n - col}, k, c.at(row, col),
+                               c.stride, false);
 }
 
 // Block (g·tiles + i, j): rows from i·kTile on and columns from j·kTile on of the gradient of group g.
@@ -116,20 +94,23 @@ __global__ void __launch_bounds__(kTileThreads)
                               c.at(group * m + row, col), c.stride, accumulate);
 }
 
+// Whether the tensor-core kernels can compute these; otherwise the fp32 kernels do.
+bool groups_suit_mma(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& c) {
+  return launch.grouped_mma && a.dtype == DType::bf16 && vectorizable(a) && vectorizable(b) && vectorizable(c);
+}
+
 }  // namespace
 
 void grouped_gemm(const Launch& launch, bool trans_b, const Matrix& a, const Matrix& b, const Matrix& offsets,
-                  const Matrix& c) {
+                  const Matrix& c, std::int64_t expected) {
   require_one_type(a, b, c);
   if (c.rows == 0 || c.cols == 0) return;
-  const std::int64_t groups = offsets.cols - 1;
-  // Each group can leave the rest of a tile unused.
-  const auto tiles = static_cast<unsigned>(c.rows / kTile + std::min(groups, c.rows));
+  if (groups_suit_mma(launch, a, b, c)) return mma_grouped_gemm(launch, trans_b, a, b, offsets, c, expected);
+  const GroupRows of{offsets.i32(), c.rows, offsets.cols - 1};
   with_float_type(a.dtype, [&]<class T>(T*) {
     const auto kernel = trans_b ? grouped_gemm_kernel<T, true> : grouped_gemm_kernel<T, false>;
-    start("grouped_gemm", launch, kernel, dim3(tiles, blocks_for(c.cols, kTile)), kTileThreads, 0,
-          stream_of<const T>(a), stream_of<const T>(b), GroupRows{offsets.i32(), c.rows}, groups, c.cols, a.cols,
-          stream_of<T>(c));
+    start("grouped_gemm", launch, kernel, dim3(of.tiles(kTile), blocks_for(c.cols, kTile)), kTileThreads, 0,
+          stream_of<const T>(a), stream_of<const T>(b), of, c.cols, a.cols, stream_of<T>(c));
   });
 }
 
@@ -137,12 +118,13 @@ void grouped_gemm_gradient(const Launch& launch, const Matrix& a, const Matrix& 
                            const Matrix& c, bool accumulate) {
   require_one_type(a, b);
   if (c.rows == 0 || c.cols == 0) return;
+  if (groups_suit_mma(launch, a, b, c)) return mma_grouped_gemm_gradient(launch, a, b, offsets, c, accumulate);
+  const GroupRows of{offsets.i32(), a.rows, offsets.cols - 1};
   const unsigned tiles = blocks_for(a.cols, kTile);
-  const auto groups = static_cast<unsigned>(offsets.cols - 1);
   with_float_type(a.dtype, [&]<class T>(T*) {
-    start("grouped_gemm_gradient", launch, grouped_gradient_kernel<T>, dim3(groups * tiles, blocks_for(c.cols, kTile)),
-          kTileThreads, 0, stream_of<const T>(a), stream_of<const T>(b), GroupRows{offsets.i32(), a.rows}, a.cols,
-          c.cols, tiles, stream_of<float>(c), accumulate);
+    start("grouped_gemm_gradient", launch, grouped_gradient_kernel<T>,
+          dim3(static_cast<unsigned>(of.groups) * tiles, blocks_for(c.cols, kTile)), kTileThreads, 0,
+          stream_of<const T>(a), stream_of<const T>(b), of, a.cols, c.cols, tiles, stream_of<float>(c), accumulate);
   });
 }
 

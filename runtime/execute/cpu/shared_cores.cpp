@@ -1,43 +1,16 @@
 #include "runtime/execute/cpu/shared_cores.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
+#include <limits>
 #include <map>
-#include <string>
 #include <utility>
 
-#include "base/hash.h"
-
 namespace weft::execute {
+namespace {
 
-AllowedCores allowed_cores(int rank) {
-  // Containers and network namespaces of one kernel have host names of their own, and this text in common.
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  AllowedCores allowed;
-  Fingerprint machine, which;
-  if (std::getline(file, boot)) {
-    machine.add_bytes(boot.data(), boot.size());
-  } else {
-    machine.add(static_cast<std::uint64_t>(rank));
-  }
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0) {
-    which.add_bytes(&cores, sizeof cores);
-    allowed.cores = std::max(1, CPU_COUNT(&cores));
-  } else {
-    which.add(static_cast<std::uint64_t>(rank));
-  }
-  allowed.machine = machine.value();
-  allowed.which = which.value();
-  return allowed;
-}
-
-std::vector<cost::CorePool> pools_of(const std::vector<AllowedCores>& by_rank, std::int64_t threads) {
+/// All ranks by their machine and their cores.
+auto all_pools(const std::vector<AllowedCores>& by_rank) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, cost::CorePool> pools;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const AllowedCores& allowed = by_rank[rank];
@@ -45,8 +18,14 @@ std::vector<cost::CorePool> pools_of(const std::vector<AllowedCores>& by_rank, s
     pool.ranks.push_back(static_cast<std::int64_t>(rank));
     pool.cores = allowed.cores;
   }
+  return pools;
+}
+
+}  // namespace
+
+std::vector<cost::CorePool> pools_of(const std::vector<AllowedCores>& by_rank, std::int64_t threads) {
   std::vector<cost::CorePool> scarce;
-  for (auto& [key, pool] : pools) {
+  for (auto& [key, pool] : all_pools(by_rank)) {
     if (std::ssize(pool.ranks) > 1 && std::ssize(pool.ranks) * threads > pool.cores) scarce.push_back(std::move(pool));
   }
   std::ranges::sort(scarce, {}, [](const cost::CorePool& pool) { return pool.ranks.front(); });
@@ -55,6 +34,16 @@ std::vector<cost::CorePool> pools_of(const std::vector<AllowedCores>& by_rank, s
 
 std::vector<cost::CorePool> shared_cores(comm::World& world, std::int64_t threads) {
   return pools_of(comm::of_ranks(world, allowed_cores(world.rank())), threads);
+}
+
+std::int64_t threads_for_all(const std::vector<AllowedCores>& by_rank) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [key, pool] : all_pools(by_rank)) least = std::min(least, pool.cores / std::ssize(pool.ranks));
+  return std::max<std::int64_t>(1, least);
+}
+
+std::int64_t threads_for_all(comm::World& world) {
+  return threads_for_all(comm::of_ranks(world, allowed_cores(world.rank())));
 }
 
 bool are_shared(const std::vector<cost::CorePool>& pools, std::int64_t rank) {

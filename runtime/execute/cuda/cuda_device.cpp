@@ -93,7 +93,7 @@ CudaDevice::~CudaDevice() {
   cudaDeviceSynchronize();
   libraries_.reset();
   for (std::size_t i = 0; i < graphs_.size(); ++i) destroy(DeviceGraph(i));
-  for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (const Event& event : events_) cudaEventDestroy(event.native);
   for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
   for (void* memory : pinned_memory_) cudaFreeHost(memory);
   cudaFreeHost(fault_);
@@ -155,16 +155,21 @@ DeviceEvent CudaDevice::add_event(bool timed) {
   use();
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming), "cudaEventCreate");
-  events_.push_back(event);
+  events_.push_back({event, timed});
   return DeviceEvent(events_.size() - 1);
 }
 
 void CudaDevice::record(DeviceEvent event, DeviceStream stream) {
-  check(cudaEventRecord(events_[event.index()], native(stream)), "cudaEventRecord");
+  const auto [recorded, timed] = events_[event.index()];
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (timed) check(cudaStreamIsCapturing(native(stream), &capture), "cudaStreamIsCapturing");
+  const bool in_graph = capture != cudaStreamCaptureStatusNone;
+  check(cudaEventRecordWithFlags(recorded, native(stream), in_graph ? cudaEventRecordExternal : cudaEventRecordDefault),
+        "cudaEventRecord");
 }
 
 void CudaDevice::wait(DeviceStream stream, DeviceEvent event) {
-  check(cudaStreamWaitEvent(native(stream), events_[event.index()], 0), "cudaStreamWaitEvent");
+  check(cudaStreamWaitEvent(native(stream), events_[event.index()].native, 0), "cudaStreamWaitEvent");
 }
 
 void CudaDevice::wait_value(DeviceStream stream, const std::atomic<std::uint32_t>* flag, std::uint32_t value) {
@@ -239,7 +244,7 @@ void CudaDevice::synchronize(DeviceStream stream) {
 
 void CudaDevice::synchronize(DeviceEvent event) {
   use();
-  check(cudaEventSynchronize(events_[event.index()]), "a step on the device");
+  check(cudaEventSynchronize(events_[event.index()].native), "a step on the device");
   expect_no_fault();
 }
 
@@ -250,7 +255,7 @@ void CudaDevice::expect_no_fault() const {
 
 bool CudaDevice::passed(DeviceEvent event) {
   use();
-  const cudaError_t status = cudaEventQuery(events_[event.index()]);
+  const cudaError_t status = cudaEventQuery(events_[event.index()].native);
   if (status == cudaErrorNotReady) return false;
   check(status, "a step on the device");
   return true;
@@ -258,7 +263,8 @@ bool CudaDevice::passed(DeviceEvent event) {
 
 std::int64_t CudaDevice::elapsed_ns(DeviceEvent from, DeviceEvent to) {
   float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, events_[from.index()], events_[to.index()]), "cudaEventElapsedTime");
+  check(cudaEventElapsedTime(&milliseconds, events_[from.index()].native, events_[to.index()].native),
+        "cudaEventElapsedTime");
   return static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6);
 }
 
@@ -338,6 +344,8 @@ DeviceReport report_devices() {
     report.devices.push_back(fmt::format("{}, {:.1f} GiB, {} multiprocessors, compute capability {}.{}",
                                          properties.name, gib(static_cast<std::int64_t>(properties.totalGlobalMem)),
                                          properties.multiProcessorCount, properties.major, properties.minor));
+    report.addresses.push_back(
+        fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID));
   }
   return report;
 }

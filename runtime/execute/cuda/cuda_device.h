@@ -75,7 +75,11 @@ class CudaDevice : public Device {
   std::vector<cuda::DeviceBuffer> device_memory_;
   std::vector<void*> pinned_memory_;
   std::vector<cudaStream_t> streams_;
-  std::vector<cudaEvent_t> events_;
+  struct Event {
+    cudaEvent_t native;
+    bool timed;
+  };
+  std::vector<Event> events_;
   std::vector<cudaGraphExec_t> graphs_;
   cuda::Fault* fault_ = nullptr;  // mapped: kernels write, the host reads when a stream is done
   std::unique_ptr<CudaLibraries> libraries_;

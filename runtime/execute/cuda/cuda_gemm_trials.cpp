@@ -7,11 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/error.h"
-#include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
+#include "runtime/execute/cuda/trial_timer.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 
@@ -19,55 +18,10 @@ namespace weft::execute {
 namespace {
 
 constexpr int kMostCandidates = 16, kMostInOtherLayout = 4;
-constexpr int kRepeats = 4;  // runs of a round
-
-// Of a matrix with random numbers: products of zeros run faster.
-cuda::DeviceBuffer random_numbers(const cpu::Matrix& shape) {
-  Buffer numbers((shape.rows * shape.row_stride) * static_cast<std::int64_t>(size_of(shape.dtype)));
-  cpu::Matrix matrix = shape;
-  matrix.data = numbers.data();
-  fill_with_small_numbers(matrix);
-  return cuda::on_device({numbers.data(), static_cast<std::size_t>(numbers.size())});
-}
-
-// Takes the place of all other data in the device's cache. It only reads: written data would still be on its way to
-// memory while the next kernel is timed.
-class CacheFiller {
- public:
-  CacheFiller() {
-    int device = 0, cache = 0;
-    cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-    cuda::check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
-    const std::int64_t elements = 2 * std::int64_t{cache} / static_cast<std::int64_t>(sizeof(float));
-    const auto zeros = [&](std::int64_t count) {
-      const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-      memory_.push_back(cuda::allocate(bytes));
-      cuda::check(cudaMemset(memory_.back().get(), 0, bytes), "cudaMemset");
-      return cpu::Matrix{memory_.back().get(), 1, count, count, DType::f32};
-    };
-    data_ = zeros(elements), sum_ = zeros(1);
-    memory_.push_back(cuda::allocate(static_cast<std::size_t>(cuda::sum_squares_scratch_bytes(data_))));
-  }
-  void operator()() const { cuda::sum_squares({nullptr, memory_.back().get(), nullptr}, data_, sum_, nullptr); }
-
- private:
-  std::vector<cuda::DeviceBuffer> memory_;
-  cpu::Matrix data_, sum_;
-};
 
 class CudaGemmTrials {
  public:
-  explicit CudaGemmTrials(const GemmTrialOptions& options) : options_(options) {
-    if (options.cold_gpu) filler_.emplace();
-    cuda::check(cudaEventCreate(&begin_), "cudaEventCreate");
-    cuda::check(cudaEventCreate(&end_), "cudaEventCreate");
-  }
-  ~CudaGemmTrials() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  CudaGemmTrials(const CudaGemmTrials&) = delete;
-  CudaGemmTrials& operator=(const CudaGemmTrials&) = delete;
+  explicit CudaGemmTrials(const GemmTrialOptions& options) : options_(options), timer_(options.cold_gpu) {}
 
   GemmTrial run(const GemmProblem& p) {
     const auto operands = operands_of(p);
@@ -113,7 +67,7 @@ class CudaGemmTrials {
     add_layout(cuda::GemmLayout::own, kMostCandidates);
     for (const cuda::GemmLayout layout : device_gemm_layouts(p)) add_layout(layout, kMostInOtherLayout);
     if (methods.empty()) throw RuntimeFault("cuBLASLt has no algorithm for the product " + to_string(p));
-    const GemmTimer timer = [&](std::size_t candidate) { return seconds(prepared[candidate]); };
+    const GemmTimer timer = [&](std::size_t candidate) { return timer_([&] { prepared[candidate].run(launch()); }); };
     return choose_method(p, methods, timer, options_);
   }
 
@@ -128,43 +82,24 @@ class CudaGemmTrials {
 
   cuda::Launch launch() const { return {nullptr, scratch_.get(), nullptr}; }
 
-  double seconds(const cuda::GemmWithEpilogue& product) const {
-    product.run(launch());
-    if (!filler_) return seconds(product, kRepeats) / kRepeats;
-    double total = 0;
-    for (int i = 0; i < kRepeats; ++i) {
-      (*filler_)();  // beside which the host makes the next launch
-      total += seconds(product, 1);
-    }
-    return total / kRepeats;
-  }
-
-  double seconds(const cuda::GemmWithEpilogue& product, int runs) const {
-    cuda::check(cudaEventRecord(begin_, nullptr), "cudaEventRecord");
-    for (int i = 0; i < runs; ++i) product.run(launch());
-    cuda::check(cudaEventRecord(end_, nullptr), "cudaEventRecord");
-    cuda::check(cudaEventSynchronize(end_), "timing a product");
-    float milliseconds = 0;
-    cuda::check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
-    return static_cast<double>(milliseconds) * 1e-3;
-  }
-
   GemmTrialOptions options_;
   cuda::CublasLt library_;
-  std::optional<CacheFiller> filler_;
+  TrialTimer timer_;
   cuda::DeviceBuffer scratch_;
   std::int64_t scratch_bytes_ = 0;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
 }  // namespace
 
 TuningMachine device_tuning_machine() {
   const DeviceReport report = report_devices();
-  if (report.devices.empty()) return {"no GPU", "cuBLASLt, which has no GPU here"};
-  const auto library =
-      std::ranges::find_if(report.libraries, [](const std::string& name) { return name.starts_with("cuBLASLt"); });
-  return {report.devices.front(), library == report.libraries.end() ? "cuBLASLt" : *library};
+  if (report.devices.empty()) return {"no GPU", "cuBLASLt, which has no GPU here", "cuDNN, which has no GPU here"};
+  const auto library = [&](const std::string& name) {
+    const auto found =
+        std::ranges::find_if(report.libraries, [&](const std::string& each) { return each.starts_with(name); });
+    return found == report.libraries.end() ? name : *found;
+  };
+  return {report.devices.front(), library("cuBLASLt"), library("cuDNN")};
 }
 
 TryGemm device_gemm_trials(const GemmTrialOptions& options) {

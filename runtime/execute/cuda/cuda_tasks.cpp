@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/elementwise/elementwise.h"
@@ -25,20 +26,6 @@ namespace {
 using cpu::Matrix;
 using cuda::Launch;
 using cuda::LaunchPart;
-
-template <class Op>
-cuda::AttentionLayout layout_of(const Call<Op>& c) {
-  cuda::AttentionLayout layout{c->batch,           c->seq,
-                               c->heads,           c->kv_heads,
-                               c->head_dim,        c["q"].row_stride,
-                               c["k"].row_stride,  c["v"].row_stride,
-                               c["out"].row_stride};
-  if constexpr (std::is_same_v<Op, graph::AttentionBackward>) {
-    layout.dout_stride = c["dout"].row_stride, layout.dq_stride = c["dq"].row_stride;
-    layout.dk_stride = c["dk"].row_stride, layout.dv_stride = c["dv"].row_stride;
-  }
-  return layout;
-}
 
 template <class Op>
 cuda::AttentionPointers pointers_of(const Call<Op>& c, std::byte* workspace) {
@@ -89,8 +76,8 @@ cuda::GemmLayout layout_of(const DeviceGemmMethod* method) {
 // cuDNN's plan for a task; null: Weft's own kernels run.
 template <class Op>
 const cuda::CudnnAttention* attention_plan(const Call<Op>& c, CudaLibraries& libraries) {
-  if (c["q"].dtype != DType::bf16 || c->window > 0 || c->documents || c->scale != 0.0F) return nullptr;
-  return libraries.attention(layout_of(c), std::is_same_v<Op, graph::AttentionBackward>);
+  const std::optional<AttentionProblem> problem = problem_of(c);
+  return problem ? libraries.attention(*problem) : nullptr;
 }
 
 // Library plans and tables that are made once.
@@ -170,7 +157,7 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
   void operator()(Call<graph::Gemm> /*call*/) const { prepared.run(where); }
   void operator()(Call<graph::PackWeight> /*call*/) const { refuse_packed_weights(); }
   void operator()(Call<graph::GroupedGemm> c) const {
-    cuda::grouped_gemm(where, c->trans_b, c["A"], c["B"], c["offsets"], c["C"]);
+    cuda::grouped_gemm(where, c->trans_b, c["A"], c["B"], c["offsets"], c["C"], c->used_rows());
   }
   void operator()(Call<graph::GroupedGemmGradient> c) const {
     cuda::grouped_gemm_gradient(where, c["A"], c["B"], c["offsets"], c["C"], c->accumulate);
@@ -284,6 +271,11 @@ cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> sl
   return key;
 }
 
+cuda::AttentionLayout layout_of(const AttentionProblem& p) {
+  const auto& [q, k, v, out, dout, dq, dk, dv] = p.strides;
+  return {p.batch, p.seq, p.heads, p.kv_heads, p.head_dim, q, k, v, out, dout, dq, dk, dv};
+}
+
 std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks) {
   std::vector<cuda::SumSquaresArguments> sums;
   std::vector<cuda::AdamWArguments> updates;
@@ -321,6 +313,7 @@ CudaLibraries::CudaLibraries(CudaSettings settings) : settings_(std::move(settin
   launch_.early = settings_.kernels.early_start && capability >= 9;
   launch_.clustered_loss = settings_.kernels.clustered_loss && capability >= 9;
   launch_.masked_mma = settings_.kernels.masked_mma;
+  launch_.grouped_mma = settings_.kernels.grouped_mma;
 }
 
 GemmProblem CudaLibraries::problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots) const {
@@ -329,12 +322,27 @@ GemmProblem CudaLibraries::problem_of(const graph::Gemm& operation, std::span<co
   return problem;
 }
 
-const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout& layout, bool backward) {
-  const auto [found, fresh] = attention_.try_emplace({layout, backward});
-  if (fresh) {
-    found->second = cuda::CudnnAttention::make(cudnn_, layout, backward, settings_.attention_workspace);
+const cuda::CudnnAttention* CudaLibraries::attention(AttentionProblem problem) {
+  problem.any_bits = problem.backward && settings_.attention_gradient == AttentionGradient::fastest;
+  const auto place = attention_.try_emplace(problem);
+  std::unique_ptr<cuda::CudnnAttention>& found = place.first->second;
+  if (!place.second) return found.get();
+  const AttentionMethod* const method = settings_.tuning != nullptr ? settings_.tuning->find(problem) : nullptr;
+  if (method != nullptr && method->engine.empty()) return nullptr;
+  const auto make = [&](const std::string& engine, bool any_bits, std::string* why) {
+    found = cuda::CudnnAttention::make(cudnn_, layout_of(problem), problem.backward,
+                                       {settings_.attention_workspace, any_bits, engine}, why);
+  };
+  if (method != nullptr) {
+    std::string why;
+    make(method->engine, !method->deterministic, &why);
+    if (found != nullptr) return found.get();
+    Log(LogTopic::tuning)
+        .warning("attention {} was tuned for cuDNN's {}, which can't run here ({}): the default one does",
+                 to_string(problem), method->engine, why);
   }
-  return found->second.get();
+  make("", problem.any_bits, nullptr);
+  return found.get();
 }
 
 const float* CudaLibraries::constants(const std::vector<float>& values) {

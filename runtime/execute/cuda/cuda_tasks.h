@@ -25,6 +25,9 @@ namespace weft::execute {
 /// matrices' strides.
 cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> slots);
 
+/// As cuDNN is asked for it.
+cuda::AttentionLayout layout_of(const AttentionProblem& problem);
+
 /// The library handles of one device, and objects that are slow to make and that tasks of equal shape share.
 class CudaLibraries {
  public:
@@ -33,8 +36,9 @@ class CudaLibraries {
   /// As the settings have it computed.
   GemmProblem problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots) const;
 
-  /// cuDNN's plan for the layout; null if it has none within the settings, in which case Weft's own kernels run.
-  const cuda::CudnnAttention* attention(const cuda::AttentionLayout& layout, bool backward);
+  /// cuDNN's plan by the table's engine, or by its first one. Null if the table wants Weft's own kernels, or cuDNN has
+  /// no engine within the settings. An engine of the table that isn't there is told as a warning, and replaced.
+  const cuda::CudnnAttention* attention(AttentionProblem problem);
 
   /// Numbers that kernels read, copied to the device once.
   const float* constants(const std::vector<float>& values);
@@ -51,7 +55,7 @@ class CudaLibraries {
   const CudaSettings settings_;
   cuda::CublasLt cublas_;
   cuda::CudnnHandle cudnn_;
-  std::map<std::pair<cuda::AttentionLayout, bool>, std::unique_ptr<cuda::CudnnAttention>> attention_;  // and backward
+  std::map<AttentionProblem, std::unique_ptr<cuda::CudnnAttention>> attention_;
   std::map<std::vector<float>, cuda::DeviceBuffer> constants_;
   cuda::Launch launch_;
 };

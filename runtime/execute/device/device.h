@@ -69,7 +69,9 @@ class Device {
   /// `timed` events know when they passed: see elapsed_ns().
   virtual DeviceEvent add_event(bool timed) = 0;
 
-  /// The event passes once all work enqueued on the stream so far is done; recording again replaces the record.
+  /// The event passes once all work enqueued on the stream so far is done; recording again replaces the record. Within
+  /// a capture, a timed event becomes part of the graph, each run of which records it; nothing in the capture may wait
+  /// for it.
   virtual void record(DeviceEvent event, DeviceStream stream) = 0;
   /// Work enqueued on the stream from now on begins after the event's last record has passed.
   virtual void wait(DeviceStream stream, DeviceEvent event) = 0;

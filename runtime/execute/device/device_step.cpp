@@ -157,20 +157,21 @@ void DeviceTeam::launch_collective(std::size_t plan, Group& group, std::span<con
   device->pop_range();
 }
 
-DeviceGraph DeviceTeam::graph_of(const RanksOfPlan& of) {
-  const auto known = std::ranges::find(captured, of, &Captured::of);
+DeviceGraph DeviceTeam::graph_of(const RanksOfPlan& of, bool timed) {
+  const auto known =
+      std::ranges::find_if(captured, [&](const Captured& graph) { return graph.timed == timed && graph.of == of; });
   if (known != captured.end()) return known->graph;
   // The capture records events of the last step's marks, and a watchdog's query of one would invalidate the capture.
   watch.clear(StepWatch::Marking::none);
   const DeviceStream origin = ranks[of.ranks.front()].compute.front();
   device->begin_capture(origin);
   try {
-    enqueue(of, false);
+    enqueue(of, timed);
   } catch (...) {
     device->abandon_capture(origin);  // so that its streams run again
     throw;
   }
-  captured.push_back({of, device->end_capture(origin)});
+  captured.push_back({of, timed, device->end_capture(origin)});
   return captured.back().graph;
 }
 
@@ -198,7 +199,7 @@ Started DeviceTeam::enqueue_step(const RanksOfPlan& of, std::int64_t step) {
   // either all of them replay or none.
   const bool waits_for_state =
       std::ranges::any_of(of.ranks, [&](std::size_t r) { return ranks[r].leaves_from.has_value(); });
-  const bool replay = options.graphs && !timed && !first_run && !waits_for_state;
+  const bool replay = options.graphs && !first_run && !waits_for_state;
   // A long step needs marks that show its progress, and there is one set of marks, so the next step isn't started
   // ahead. A short pause of the device doesn't matter to a long step. The first steps of a plan count as long, as their
   // time is unknown.
@@ -206,7 +207,7 @@ Started DeviceTeam::enqueue_step(const RanksOfPlan& of, std::int64_t step) {
   const bool possible = transport == nullptr || !transport->needs_host();
   const bool ahead = possible && of.ranks.size() == ranks.size() && !timed && !long_step;
   const DeviceStream origin = leader.compute.front();
-  const DeviceGraph graph = replay ? graph_of(of) : DeviceGraph();
+  const DeviceGraph graph = replay ? graph_of(of, timed) : DeviceGraph();
   UnderWay& now =
       leader.under_way.emplace_back(UnderWay{of, leader.begun++, steady_now(), !leader.under_way.empty(), 0});
   watch.begin(now.begin, replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);

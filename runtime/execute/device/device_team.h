@@ -127,6 +127,7 @@ struct DeviceTeam {
   // A captured graph and its content.
   struct Captured {
     RanksOfPlan of;
+    bool timed;
     DeviceGraph graph;
   };
 
@@ -192,7 +193,7 @@ struct DeviceTeam {
   void launch(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed);
   void launch_collective(std::size_t plan, Group& group, std::span<const std::size_t> next, bool timed);
   void launch_gathers(Rank& rank, const DevicePlan& loaded, const DeviceStep& last);
-  DeviceGraph graph_of(const RanksOfPlan& of);
+  DeviceGraph graph_of(const RanksOfPlan& of, bool timed);
   void destroy_graphs();
   void await_after_failure(DeviceStream stream) noexcept;
   void give_up(const std::string& cause);

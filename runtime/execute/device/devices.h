@@ -24,6 +24,7 @@ struct DeviceReport {
   bool built = false;                  // with CUDA
   std::vector<std::string> libraries;  // "CUDA 13.0", "cuBLASLt 13.1.0", …
   std::vector<std::string> devices;    // "NVIDIA H100 80GB HBM3, 79.1 GiB, 132 multiprocessors"
+  std::vector<std::string> addresses;  // of the devices: "0000:1b:00.0", as sysfs names them
   std::string unusable;                // a library that doesn't load, its search path and the error; empty: all load
   std::string missing;                 // why there is no device: "no CUDA driver"; empty: there is one
 };
@@ -41,19 +42,25 @@ struct GpuKernels {
   bool early_start = false;     // elementwise kernels begin while the kernel before them ends; the same bits
   bool clustered_loss = false;  // a row of cross-entropy over a cluster of blocks; the same bits
   bool masked_mma = false;      // windows and documents in bf16 on tensor cores, with other roundings
+  bool grouped_mma = false;     // products of experts in bf16 on tensor cores, with other roundings
 
   bool operator==(const GpuKernels&) const = default;
 };
 
+/// The engines of cuDNN that may compute attention's gradient: those that repeat their bits, or all.
+enum class AttentionGradient : std::uint8_t { deterministic, fastest };
+
 /// The choices among the libraries' kernels. They change bits, so they are the same on all ranks.
 struct CudaSettings {
-  /// Algorithms of matrix products; products that it lacks, or all if it is null, use the library's default one.
+  /// Algorithms of matrix products and engines of attention; what it lacks, or all if it is null, uses the library's
+  /// default one.
   std::shared_ptr<const GemmTuning> tuning = nullptr;
   /// Most bytes of workspace of a library's kernel for attention; Weft's own kernel takes the place of a larger one.
   std::int64_t attention_workspace = kAttentionWorkspace;
   /// Products of fp32 round their factors to TF32, which tensor cores multiply.
   bool tf32 = false;
   GpuKernels kernels = {};
+  AttentionGradient attention_gradient = AttentionGradient::deterministic;
 };
 
 /// The choices among NCCL's ways. Protocol and number of channels decide where a ring begins to add, and so the bits.

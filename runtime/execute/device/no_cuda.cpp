@@ -30,10 +30,14 @@ std::unique_ptr<Device> make_cuda_device(int /*ordinal*/, CudaSettings /*setting
 }
 
 TuningMachine device_tuning_machine() {
-  return {"no GPU", "cuBLASLt, which this program was built without"};
+  return {"no GPU", "cuBLASLt, which this program was built without", "cuDNN, which this program was built without"};
 }
 
 TryGemm device_gemm_trials(const GemmTrialOptions& /*options*/) {
+  refuse();
+}
+
+TryAttention device_attention_trials(const GemmTrialOptions& /*options*/, std::int64_t /*most_workspace*/) {
   refuse();
 }
 

@@ -66,6 +66,9 @@ std::string lines_of(const GemmTuning& tuning) {
   for (const auto& [problem, method] : tuning.choices()) {
     lines += fmt::format("{}: {}\n", to_string(problem), to_string(method));
   }
+  for (const auto& [problem, method] : tuning.attention()) {
+    lines += fmt::format("attention {}: {}\n", to_string(problem), to_string(method));
+  }
   return lines;
 }
 
@@ -191,7 +194,7 @@ constexpr std::string_view kOneTuning = "give all ranks the file of one `weft tu
 }  // namespace
 
 std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& products) {
-  if (products.choices().empty() && !products.bf16()) return plan_fingerprint;
+  if (products.empty()) return plan_fingerprint;
   return Fingerprint().add(plan_fingerprint).add(products.fingerprint()).value();
 }
 

@@ -47,6 +47,7 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
                plan->fingerprint, plan->sum_of_tensor_bytes, plan->scratch_bytes);
     entries_.push_back({std::move(graph.name), std::move(plan), 0});
   }
+  if (options.bind_cores) binding_ = options.bind_cores(world);
   if (options.make_executor) {
     executor_ = options.make_executor(world, state_);
   } else {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,8 @@
 
 namespace weft::execute {
 
-class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
+class CoreBinding;  // runtime/execute/cpu/core_binding.h
+class GemmTuning;   // runtime/execute/tuning/gemm_tuning.h
 
 struct ProgramGraph {
   std::string name;  // "train", "eval", "prefill", "decode"
@@ -28,6 +30,9 @@ struct ProgramGraph {
   std::shared_ptr<const policy::Policy> policy = nullptr;  // its own; null: that of the options
   GraphOfStage of_stage = nullptr;                         // of other ranks; needed if the grid has pipeline stages
 };
+
+/// Chooses the cores of a rank; null: it stays as it is. Collective over the world.
+using BindCores = std::function<std::shared_ptr<const CoreBinding>(comm::World&)>;
 
 struct ProgramOptions {
   std::shared_ptr<const policy::Policy> policy = nullptr;  // null: default_policy()
@@ -39,6 +44,7 @@ struct ProgramOptions {
   bool check_finite = false;  // a step that makes a NaN or an infinity ends the run, naming the first task that did
   std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // how matrix products are computed; null: by default
   MakeExecutor make_executor = nullptr;                     // of who runs the plans; null: the CPU
+  BindCores bind_cores = nullptr;  // for as long as there is an executor; planning takes all cores that there are
   double watchdog_seconds =
       0;  // without a finished task after which the process is ended with a report; 0: no watchdog
 };
@@ -116,8 +122,9 @@ class Program {
   comm::World& world_;
   const bool check_finite_;
   std::vector<Entry> entries_;
-  std::deque<Started> started_;         // and not finished
-  State state_;                         // outlives the executor
+  std::deque<Started> started_;  // and not finished
+  State state_;                  // outlives the executor
+  std::shared_ptr<const CoreBinding> binding_;
   std::unique_ptr<Executor> executor_;  // outlives the watchdog, which asks it
   std::unique_ptr<Watchdog> watchdog_;
 };

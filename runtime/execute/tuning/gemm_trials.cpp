@@ -71,6 +71,64 @@ class Operands {
   std::optional<cpu::Matrix> bias_;
 };
 
+// `problem_of`: of a task; null if it isn't one.
+template <class Problem, class ProblemOf>
+std::vector<UseOf<Problem>> uses_of(std::span<const std::shared_ptr<const graph::Graph>> graphs,
+                                    const ProblemOf& problem_of) {
+  std::vector<UseOf<Problem>> uses;
+  std::map<Problem, std::size_t> places;
+  for (const auto& graph : graphs) {
+    for (const graph::Task& task : graph->tasks()) {
+      const std::optional<Problem> problem = problem_of(*graph, task);
+      if (!problem) continue;
+      const auto [place, fresh] = places.try_emplace(*problem, uses.size());
+      if (fresh) uses.push_back({*problem, 0});
+      ++uses[place->second].tasks;
+    }
+  }
+  return uses;
+}
+
+std::string sentence_of(const auto& trial, const std::string& problem, const std::string& usual,
+                        const std::string& chosen) {
+  if (trial.chosen == trial.usual) return fmt::format("{}: {} stays, best of {}", problem, usual, trial.candidates);
+  return fmt::format("{}: {} takes {:.2f} times as long as {}", problem, usual, trial.gain, chosen);
+}
+
+template <class Problem, class Method>
+Trial<Problem, Method> fastest(const Problem& problem, std::span<const Method> methods, const GemmTimer& timer,
+                               const GemmTrialOptions& options) {
+  std::vector<std::size_t> field(methods.size());
+  std::iota(field.begin(), field.end(), std::size_t{0});
+  if (field.size() > kFinalists) {
+    const auto screened = meet(field, std::min(kMostScreeningRounds, options.rounds), timer);
+    // The best of few runs, not their median: a disturbed run tells nothing about the method.
+    const auto best_of = [&](std::size_t i) { return *std::ranges::min_element(screened.at(i)); };
+    std::sort(field.begin() + 1, field.end(), [&](std::size_t a, std::size_t b) { return best_of(a) < best_of(b); });
+    field.resize(kFinalists);
+  }
+  std::size_t chosen = 0;
+  if (field.size() > 1) {
+    const auto finals = meet(field, options.rounds, timer);
+    double best = 0;
+    for (std::size_t i : field) {
+      const double gain = median(ratios(finals.at(0), finals.at(i)));
+      if (gain > best) best = gain, chosen = i;
+    }
+    if (best <= 1 + options.least_gain) chosen = 0;
+  }
+  const std::vector<std::size_t> pair = chosen == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, chosen};
+  const auto again = meet(pair, options.rounds, timer);
+  const std::vector<double> gains = ratios(again.at(0), again.at(chosen));
+  const auto won = std::ranges::count_if(gains, [](double gain) { return gain > 1; });
+  const bool stays = median(gains) <= 1 + options.least_gain ||
+                     static_cast<double>(won) < options.repeatable * static_cast<double>(gains.size());
+  if (stays) chosen = 0;
+  const std::vector<double>&usual = again.at(0), &best = again.at(chosen);
+  return {problem,       methods[0], methods[chosen], median(usual), median(best), median(ratios(usual, best)),
+          methods.size()};
+}
+
 // The number of uses of an element at which the product's flops take as long as copying it: on an H100 about 4 bytes at
 // 2 TB/s beside 1400 flops at 700 TFLOP/s in bf16, 8 bytes beside 240 flops at 60 TFLOP/s in fp32. The other layout has
 // to be about twice as fast then. The least flops take some ten microseconds, a few times a kernel's start.
@@ -134,18 +192,14 @@ class CpuTrials {
 }  // namespace
 
 std::vector<GemmUse> products_of(std::span<const std::shared_ptr<const graph::Graph>> graphs) {
-  std::vector<GemmUse> uses;
-  std::map<GemmProblem, std::size_t> places;
-  for (const auto& graph : graphs) {
-    for (const graph::Task& task : graph->tasks()) {
-      if (!std::holds_alternative<graph::Gemm>(task.operation)) continue;
-      const GemmProblem problem = problem_of(*graph, task);
-      const auto [place, fresh] = places.try_emplace(problem, uses.size());
-      if (fresh) uses.push_back({problem, 0});
-      ++uses[place->second].tasks;
-    }
-  }
-  return uses;
+  return uses_of<GemmProblem>(graphs, [](const graph::Graph& graph, const graph::Task& task) {
+    const bool product = std::holds_alternative<graph::Gemm>(task.operation);
+    return product ? std::optional(problem_of(graph, task)) : std::nullopt;
+  });
+}
+
+std::vector<AttentionUse> attention_of(std::span<const std::shared_ptr<const graph::Graph>> graphs) {
+  return uses_of<AttentionProblem>(graphs, attention_problem_of);
 }
 
 std::array<cpu::Matrix, 3> operands_of(const GemmProblem& p) {
@@ -176,42 +230,21 @@ std::int64_t operand_bytes(const GemmProblem& problem) {
 }
 
 std::string to_string(const GemmTrial& trial) {
-  const std::string product = to_string(trial.problem), usual = brief(trial.usual);
-  if (trial.chosen == trial.usual) return fmt::format("{}: {} stays, best of {}", product, usual, trial.candidates);
-  return fmt::format("{}: {} takes {:.2f} times as long as {}", product, usual, trial.gain, brief(trial.chosen));
+  return sentence_of(trial, to_string(trial.problem), brief(trial.usual), brief(trial.chosen));
+}
+
+std::string to_string(const AttentionTrial& trial) {
+  return sentence_of(trial, "attention " + to_string(trial.problem), to_string(trial.usual), to_string(trial.chosen));
 }
 
 GemmTrial choose_method(const GemmProblem& problem, std::span<const GemmMethod> methods, const GemmTimer& timer,
                         const GemmTrialOptions& options) {
-  std::vector<std::size_t> field(methods.size());
-  std::iota(field.begin(), field.end(), std::size_t{0});
-  if (field.size() > kFinalists) {
-    const auto screened = meet(field, std::min(kMostScreeningRounds, options.rounds), timer);
-    // The best of few runs, not their median: a disturbed run tells nothing about the method.
-    const auto fastest = [&](std::size_t i) { return *std::ranges::min_element(screened.at(i)); };
-    std::sort(field.begin() + 1, field.end(), [&](std::size_t a, std::size_t b) { return fastest(a) < fastest(b); });
-    field.resize(kFinalists);
-  }
-  std::size_t chosen = 0;
-  if (field.size() > 1) {
-    const auto finals = meet(field, options.rounds, timer);
-    double best = 0;
-    for (std::size_t i : field) {
-      const double gain = median(ratios(finals.at(0), finals.at(i)));
-      if (gain > best) best = gain, chosen = i;
-    }
-    if (best <= 1 + options.least_gain) chosen = 0;
-  }
-  const std::vector<std::size_t> pair = chosen == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, chosen};
-  const auto again = meet(pair, options.rounds, timer);
-  const std::vector<double> gains = ratios(again.at(0), again.at(chosen));
-  const auto won = std::ranges::count_if(gains, [](double gain) { return gain > 1; });
-  const bool stays = median(gains) <= 1 + options.least_gain ||
-                     static_cast<double>(won) < options.repeatable * static_cast<double>(gains.size());
-  if (stays) chosen = 0;
-  const std::vector<double>&usual = again.at(0), &best = again.at(chosen);
-  return {problem,       methods[0], methods[chosen], median(usual), median(best), median(ratios(usual, best)),
-          methods.size()};
+  return fastest(problem, methods, timer, options);
+}
+
+AttentionTrial choose_method(const AttentionProblem& problem, std::span<const AttentionMethod> methods,
+                             const GemmTimer& timer, const GemmTrialOptions& options) {
+  return fastest(problem, methods, timer, options);
 }
 
 TryGemm cpu_gemm_trials(int threads, const GemmTrialOptions& options) {

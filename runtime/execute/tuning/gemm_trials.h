@@ -1,4 +1,4 @@
-// Finds the fastest method for a matrix product by running the candidates, on the CPU and on a GPU.
+// Finds the fastest method for a matrix product, and on a GPU for attention, by running the candidates.
 #pragma once
 
 #include <array>
@@ -14,14 +14,19 @@
 
 namespace weft::execute {
 
-/// How often a graph's step runs a product.
-struct GemmUse {
-  GemmProblem problem;
+/// How often a graph's step runs a product, or an attention.
+template <class Problem>
+struct UseOf {
+  Problem problem;
   std::int64_t tasks = 0;
 };
+using GemmUse = UseOf<GemmProblem>;
+using AttentionUse = UseOf<AttentionProblem>;
 
 /// The distinct products of some graphs, in the order of their first tasks.
 std::vector<GemmUse> products_of(std::span<const std::shared_ptr<const graph::Graph>> graphs);
+/// The same of attention_problem_of().
+std::vector<AttentionUse> attention_of(std::span<const std::shared_ptr<const graph::Graph>> graphs);
 
 /// A, B and C as they are stored, without data.
 std::array<cpu::Matrix, 3> operands_of(const GemmProblem& problem);
@@ -43,16 +48,20 @@ struct GemmTrialOptions {
 };
 
 /// Times are seconds: medians, on a CPU of the geometric mean of a run with cold and with warm caches.
-struct GemmTrial {
-  GemmProblem problem;
-  GemmMethod usual, chosen;  // equal if no other method is reliably faster
+template <class Problem, class Method>
+struct Trial {
+  Problem problem;
+  Method usual, chosen;  // equal if no other method is reliably faster
   double usual_seconds = 0, chosen_seconds = 0;
   double gain = 1;  // usual / chosen, the median over the rounds of the last meeting
   std::size_t candidates = 0;
 };
+using GemmTrial = Trial<GemmProblem, GemmMethod>;
+using AttentionTrial = Trial<AttentionProblem, AttentionMethod>;
 
 /// "256x768x3072 NT f32: sgemm 128x192 takes 1.11 times as long as packed 128x192".
 std::string to_string(const GemmTrial& trial);
+std::string to_string(const AttentionTrial& trial);
 
 /// Measures one candidate in one round; seconds.
 using GemmTimer = std::function<double(std::size_t candidate)>;
@@ -62,12 +71,15 @@ using GemmTimer = std::function<double(std::size_t candidate)>;
 /// method by its index, after the other, so that all see the same machine.
 GemmTrial choose_method(const GemmProblem& problem, std::span<const GemmMethod> methods, const GemmTimer& timer,
                         const GemmTrialOptions& options);
+AttentionTrial choose_method(const AttentionProblem& problem, std::span<const AttentionMethod> methods,
+                             const GemmTimer& timer, const GemmTrialOptions& options);
 
 /// Tries all methods for a product, whose operands it allocates for as long as it takes.
 ///
 ///   const TryGemm trial = cpu_gemm_trials(2, options);
 ///   const GemmTrial found = trial(problem);
 using TryGemm = std::function<GemmTrial(const GemmProblem& problem)>;
+using TryAttention = std::function<AttentionTrial(const AttentionProblem& problem)>;
 
 /// By the workers of a step of so many threads.
 TryGemm cpu_gemm_trials(int threads, const GemmTrialOptions& options);
@@ -81,5 +93,9 @@ std::vector<cpu::GemmLayout> device_gemm_layouts(const GemmProblem& problem);
 
 /// By the algorithms of a GPU's library. Throws UserError where there is no GPU.
 TryGemm device_gemm_trials(const GemmTrialOptions& options);
+
+/// By cuDNN's engines whose workspace takes at most so many bytes, its first guess first, and by Weft's own kernel.
+/// Throws UserError where there is no GPU.
+TryAttention device_attention_trials(const GemmTrialOptions& options, std::int64_t most_workspace);
 
 }  // namespace weft::execute

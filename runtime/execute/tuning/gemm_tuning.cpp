@@ -33,7 +33,8 @@ std::int64_t stride_of(Stored stored, const cpu::Matrix& matrix) {
   return stored.rows <= 1 || !same_shape ? stored.cols : matrix.row_stride;
 }
 
-std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<PackedUnit> bf16) {
+std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<PackedUnit> bf16,
+                             std::span<const AttentionChoice> attention) {
   Fingerprint fingerprint;
   fingerprint.add("gemm tuning");
   for (const auto& [p, method] : choices) {
@@ -45,6 +46,12 @@ std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<
     fingerprint.add(to_string(method));
   }
   if (bf16) fingerprint.add(to_string(*bf16));
+  for (const auto& [p, method] : attention) {
+    for (const std::int64_t size : {p.batch, p.seq, p.heads, p.kv_heads, p.head_dim}) fingerprint.add(size);
+    for (const std::int64_t stride : p.strides) fingerprint.add(stride);
+    for (const bool flag : {p.backward, p.any_bits}) fingerprint.add(flag);
+    fingerprint.add(to_string(method));
+  }
   return std::max<std::uint64_t>(1, fingerprint.value());
 }
 
@@ -148,14 +155,20 @@ TuningMachine this_machine() {
   return {isa, fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch)};
 }
 
-GemmTuning::GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16)
-    : choices_(std::move(choices)), bf16_(bf16) {
+GemmTuning::GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16,
+                       std::vector<AttentionChoice> attention)
+    : choices_(std::move(choices)), attention_(std::move(attention)), bf16_(bf16) {
   std::ranges::sort(choices_, {}, &GemmChoice::problem);
   const auto twice = std::ranges::adjacent_find(choices_, {}, &GemmChoice::problem);
   if (twice != choices_.end()) {
     throw std::logic_error(fmt::format("two methods for the product {}", to_string(twice->problem)));
   }
-  fingerprint_ = fingerprint_of(choices_, bf16_);
+  std::ranges::sort(attention_, {}, &AttentionChoice::problem);
+  const auto again = std::ranges::adjacent_find(attention_, {}, &AttentionChoice::problem);
+  if (again != attention_.end()) {
+    throw std::logic_error(fmt::format("two methods for the attention {}", to_string(again->problem)));
+  }
+  fingerprint_ = fingerprint_of(choices_, bf16_, attention_);
 }
 
 }  // namespace weft::execute

@@ -1,4 +1,5 @@
-// The method of each matrix product, by shape, layout and dtypes, as measured by `weft tune`.
+// The method of each matrix product, by shape, layout and dtypes, and of each attention on a GPU, as measured by
+// `weft tune`.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "graph/graph.h"
 #include "kernels/cpu/gemm/gemm_method.h"
 #include "kernels/cpu/matrix.h"
+#include "runtime/execute/tuning/attention_tuning.h"
 
 namespace weft::execute {
 
@@ -29,8 +31,9 @@ GemmProblem problem_of(const graph::Graph& graph, const graph::Task& task);
 
 /// The machine for which a measured choice is valid.
 struct TuningMachine {
-  std::string isa;      // features of the CPU, and the level that the library uses
-  std::string library;  // "oneDNN 2.6.3"
+  std::string isa;                // features of the CPU, and the level that the library uses
+  std::string library;            // "oneDNN 2.6.3"
+  std::string of_attention = {};  // the library of a GPU's attention: "cuDNN 9.19.0"
   friend bool operator==(const TuningMachine&, const TuningMachine&) = default;
 };
 
@@ -57,8 +60,8 @@ struct GemmChoice {
   GemmMethod method;
 };
 
-/// Methods of products (all others use the default method), and the unit that multiplies bf16 in Weft's own products
-/// and in attention. Immutable.
+/// Methods of products and of attention (all others use the default method), and the unit that multiplies bf16 in
+/// Weft's own products and in attention. Immutable.
 ///
 ///   const GemmTuning tuning({{problem, method}});
 ///   if (const cpu::GemmMethod* method = tuning.find(problem)) …
@@ -67,7 +70,8 @@ class GemmTuning {
   GemmTuning() : GemmTuning(std::vector<GemmChoice>{}) {}
   /// Throws std::logic_error if a problem comes twice. `bf16`: null: the CPU's widest unit, and no part of the
   /// fingerprint.
-  explicit GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16 = std::nullopt);
+  explicit GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16 = std::nullopt,
+                      std::vector<AttentionChoice> attention = {});
 
   /// Null: the default method of a CPU, or of a GPU.
   template <class Method = cpu::GemmMethod>
@@ -75,15 +79,23 @@ class GemmTuning {
     const auto found = std::ranges::lower_bound(choices_, problem, {}, &GemmChoice::problem);
     return found != choices_.end() && found->problem == problem ? std::get_if<Method>(&found->method) : nullptr;
   }
+  /// Null: the default engine.
+  const AttentionMethod* find(const AttentionProblem& problem) const {
+    const auto found = std::ranges::lower_bound(attention_, problem, {}, &AttentionChoice::problem);
+    return found != attention_.end() && found->problem == problem ? &found->method : nullptr;
+  }
   std::optional<PackedUnit> bf16() const { return bf16_; }
   PackedUnit bf16_unit() const { return bf16_ ? *bf16_ : cpu::widest_bf16_unit(); }
   /// In the order of the problems.
   std::span<const GemmChoice> choices() const { return choices_; }
+  std::span<const AttentionChoice> attention() const { return attention_; }
+  bool empty() const { return choices_.empty() && attention_.empty() && !bf16_; }
   /// Equal for equal choices and units, never 0. Ranks with different ones would compute different bits.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
   std::vector<GemmChoice> choices_;
+  std::vector<AttentionChoice> attention_;
   std::optional<PackedUnit> bf16_;
   std::uint64_t fingerprint_ = 0;
 };

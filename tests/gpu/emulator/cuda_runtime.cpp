@@ -150,6 +150,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->uuid.bytes[0] = static_cast<char>(device + 1);
   properties->totalGlobalMem = kMemoryBytes;
   properties->multiProcessorCount = 4;
+  properties->pciBusID = 0x1b + device;
   properties->major = kCapability;
   properties->sharedMemPerBlockOptin = kSharedBytes;
   return cudaSuccess;
@@ -298,6 +299,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return call(__func__, [&] { return record(event, stream_of(stream)); });
 }
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  return call(__func__, [&] {
+    return flags == cudaEventRecordExternal ? record_in_graph(event, stream_of(stream))
+                                            : record(event, stream_of(stream));
+  });
+}
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const std::lock_guard lock(mutex());
@@ -320,6 +327,11 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  return call(__func__, [&] {
+    *status = captured(stream_of(stream)) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  });
+}
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
   return call(__func__, [&] { return stream == nullptr ? cudaErrorStreamCaptureUnsupported : begin_capture(stream); });
 }

@@ -429,6 +429,15 @@ cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
   });
 }
 
+cudaError_t record_in_graph(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
+  if (stream->capture == nullptr) return cudaErrorInvalidValue;
+  return enqueue(stream, "an event's record", [state = event->state] {
+    state->passed = ++state->recorded;
+    state->time = Clock::now();
+  });
+}
+
 cudaError_t wait(cudaStream_t stream, cudaEvent_t event) {
   const std::lock_guard lock(mutex());
   if (event->capture != nullptr) {

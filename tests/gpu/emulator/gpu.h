@@ -111,6 +111,8 @@ cudaError_t enqueue_graph(cudaStream_t stream, std::shared_ptr<const Recording> 
 cudaEvent_t make_event(bool timed);
 void destroy_event(cudaEvent_t event);
 cudaError_t record(cudaEvent_t event, cudaStream_t stream);
+/// Within a capture: each run of the graph records the event.
+cudaError_t record_in_graph(cudaEvent_t event, cudaStream_t stream);
 cudaError_t wait(cudaStream_t stream, cudaEvent_t event);
 bool passed(cudaEvent_t event);
 /// Null unless the event is timed and has passed.

@@ -76,10 +76,14 @@ class GpuCheck : public ::testing::Test {
     for (const char* pair :
          {"weight and bias gradient 192x64x64, added, by kernels over within",
           "cross-entropy 4x4224, by blocks over by clusters", "12 additions of 16x64 in a graph, in order over early",
-          "attention b1 t64 h1 d64 in documents of 16 backward, in fp32 over on tensor cores"}) {
+          "attention b1 t64 h1 d64 in documents of 16 backward, in fp32 over on tensor cores",
+          "2 experts, 70 rows, 40x64 gradient, in fp32 over on tensor cores"}) {
       EXPECT_GT(figure(pairs, pair, "times"), 0) << pair;
     }
-    EXPECT_EQ(figure(pairs, "attention b1 t64 h2 d64 backward, engines", "engines"), 0);
+    EXPECT_GT(figure(pairs, "2 experts, 70 rows, 40x64 forward on tensor cores, of a dense product's rate", "%"), 0);
+    EXPECT_EQ(figure(pairs, "attention b1 t64 h2 d64 forward, engines", "engines"), 2);
+    EXPECT_EQ(figure(pairs, "attention b1 t64 h2 d64 backward, engines", "engines"), 3);
+    EXPECT_GT(figure(pairs, "attention b1 t64 h2 d64 backward, first deterministic over fastest engine", "times"), 0);
     EXPECT_GT(figure(pairs, "gather in a group, supervised call, host", "us"), 0);
   }
 
@@ -175,6 +179,7 @@ TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
     EXPECT_NEAR(figure(part, "throughput", "tokens/s"), kTokens * 1000 / step, 1e-2 * kTokens * 1000 / step);
     EXPECT_NEAR(figure(part, "MFU", "%"), 100 * rate / 989, 1e-2 * rate);
     EXPECT_GT(figure(part, "products tuned", "ms"), 0);
+    EXPECT_GT(figure(part, "attention tuned", "ms"), 0);
     double tasks = figure(part, "without a task", "ms");
     for (const auto& each : part.at("figures")) {
       if (each.at("name").get<std::string>().ends_with(" tasks")) tasks += each.at("value").get<double>();

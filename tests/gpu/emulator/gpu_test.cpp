@@ -106,6 +106,33 @@ TEST_F(EmulatedGpu, AGraphHasTheEdgesOfItsCapture) {
   cudaGraphExecDestroy(executable);
 }
 
+TEST_F(EmulatedGpu, AGraphRecordsEventsOfItsOwn) {
+  cudaEvent_t from = nullptr, to = nullptr;
+  cudaEventCreate(&from);
+  cudaEventCreate(&to);
+  EXPECT_EQ(cudaEventRecordWithFlags(to, streams_[0], cudaEventRecordExternal), cudaErrorInvalidValue);
+  forget_error();
+  cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal);
+  cudaEventRecordWithFlags(from, streams_[0], cudaEventRecordExternal);
+  say(0, 'a');
+  cudaEventRecordWithFlags(to, streams_[0], cudaEventRecordExternal);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(streams_[0], &graph), cudaSuccess);
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaGraphInstantiateWithFlags(&executable, graph, 0), cudaSuccess);
+  cudaGraphDestroy(graph);
+  float ms = -1;
+  EXPECT_EQ(cudaEventElapsedTime(&ms, from, to), cudaErrorInvalidResourceHandle);
+  forget_error();
+  cudaGraphLaunch(executable, streams_[0]);
+  EXPECT_EQ(cudaStreamSynchronize(streams_[0]), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&ms, from, to), cudaSuccess);
+  EXPECT_GE(ms, 0);
+  cudaGraphExecDestroy(executable);
+  cudaEventDestroy(from);
+  cudaEventDestroy(to);
+}
+
 // A kernel that is launched early may begin before the kernel right before it in its stream has ended; never before a
 // copy, or a kernel of another stream.
 TEST_F(EmulatedGpu, AnEarlyKernelBeginsBeforeTheLastOneEnds) {

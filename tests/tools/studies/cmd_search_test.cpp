@@ -93,6 +93,7 @@ TEST_F(SearchCommand, RefusesWhatItCantSearch) {
                                                {"--memory", "1MiB"},
                                                {"--rewrites", "recompute:0-1"},
                                                {"--try", "zero-1"},
+                                               {"--model", "moe-tiny", "--expert-load", "zipf:1"},
                                                {"--try", "sequence-parallel", "--sequence-parallel", "false"},
                                                {"--finalists", "0"}}) {
     expect_refusal(search(testing::joined(wrong, {"-o", "best.toml"})), {});

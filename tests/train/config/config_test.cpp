@@ -205,7 +205,7 @@ std::string another_value(const ConfigKey& key) {
   if (key.name == "rewrites") return "bucket=26214400;recompute=0-3";
   if (key.name == "lora") return "rank=3,alpha=0.5,on=qkv+mlp";
   if (key.name == "attention-workspace") return "3GiB";
-  if (key.name == "gpu-kernels") return "early-start,masked-mma";
+  if (key.name == "gpu-kernels") return "early-start,grouped-mma";
   if (key.name == "nccl") return "protocol=auto,channels=3,gathers=grouped,calls=supervised,buffers=registered";
   if (key.name == "peer-timeout") return "3.5";
   if (key.type == "layers") return "3,7-9";

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "tests/base/messages.h"
 
@@ -12,12 +17,12 @@ namespace {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 /// The key that is refused, "" if none is: the settings of a command line.
-std::string idle_key(const Pairs& pairs) {
+std::string idle_key(const Pairs& pairs, KeyUse use = {}) {
   std::vector<Setting> settings;
   for (const auto& [key, value] : pairs) settings.push_back({key, value, "--" + key});
   RunConfig config;
   apply_command_line(config, settings);
-  const std::string message = testing::message_of<UserError>([&] { refuse_idle_keys(config, settings); });
+  const std::string message = testing::message_of<UserError>([&] { refuse_idle_keys(config, settings, use); });
   return message.substr(0, message.find(" = "));
 }
 
@@ -31,6 +36,8 @@ TEST(IdleKeys, AreRefusedByName) {
                                                {{"bf16-products", "fp32"}, {"device", "cuda"}, {"dtype", "bf16"}},
                                                {{"cuda-graph", "true"}},
                                                {{"attention-workspace", "1GiB"}},
+                                               {{"attention-gradient", "fastest"}},
+                                               {{"attention-gradient", "fastest"}, {"device", "cuda"}},
                                                {{"tf32", "true"}},
                                                {{"gpu-kernels", "early-start"}},
                                                {{"tf32", "true"}, {"device", "cuda"}, {"dtype", "bf16"}},
@@ -47,17 +54,38 @@ TEST(IdleKeys, AreRefusedByName) {
 }
 
 TEST(IdleKeys, WhatCountsOrIsTheDefaultIsTaken) {
-  for (const Pairs& right : std::vector<Pairs>{{{"model.rope-theta", "50000"}, {"model", "llama-tiny"}},
-                                               {{"model.rope-theta", "10000"}},
-                                               {{"bf16-products", "auto"}},
-                                               {{"bf16-products", "fp32"}, {"dtype", "bf16"}},
-                                               {{"tf32", "true"}, {"device", "cuda"}},
-                                               {{"nccl", "channels=2"}, {"device", "cuda"}},
-                                               {{"nccl", "default"}},
-                                               {{"min-lr", "1e-4"}},
-                                               {{"save-every", "10"}}}) {
+  for (const Pairs& right :
+       std::vector<Pairs>{{{"model.rope-theta", "50000"}, {"model", "llama-tiny"}},
+                          {{"model.rope-theta", "10000"}},
+                          {{"bf16-products", "auto"}},
+                          {{"bf16-products", "fp32"}, {"dtype", "bf16"}},
+                          {{"attention-gradient", "fastest"}, {"device", "cuda"}, {"dtype", "bf16"}},
+                          {{"tf32", "true"}, {"device", "cuda"}},
+                          {{"nccl", "channels=2"}, {"device", "cuda"}},
+                          {{"nccl", "default"}},
+                          {{"min-lr", "1e-4"}},
+                          {{"save-every", "10"}}}) {
     EXPECT_EQ(idle_key(right), "") << right.front().first;
   }
+}
+
+TEST(IdleKeys, LoadsOfExpertsNeedExpertsOfRanksAndCosts) {
+  using Load = std::tuple<std::string, std::string, KeyUse>;
+  const KeyUse grids{.tries_grids = true}, laptop{.takes_laptop = true};
+  const auto idle = [](const std::string& grid, const std::string& machine, KeyUse use) {
+    return idle_key({{"expert-load", "zipf:1"}, {"model", "moe-tiny"}, {"grid", grid}, {"machine", machine}}, use);
+  };
+  for (const auto& [grid, machine, use] :
+       {Load{"z=2", "dgx-h100", {}}, {"z=2", "", laptop}, {"z=2,expert=2", "", {}}, {"z=2", "", grids}}) {
+    EXPECT_EQ(idle(grid, machine, use), "expert-load") << grid << " " << machine;
+  }
+  for (const auto& [grid, machine, use] : {Load{"z=2,expert=2", "dgx-h100", {}},
+                                           {"z=2,expert=2", "", laptop},
+                                           {"auto", "dgx-h100", {}},
+                                           {"z=2", "dgx-h100", grids}}) {
+    EXPECT_EQ(idle(grid, machine, use), "") << grid << " " << machine;
+  }
+  EXPECT_EQ(idle_key({{"expert-load", "balanced"}, {"model", "moe-tiny"}}), "");
 }
 
 }  // namespace

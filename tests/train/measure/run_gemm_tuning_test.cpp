@@ -142,6 +142,37 @@ TEST(GemmTuningOfRuns, ProductsOfATf32RunAreAskedForByTf32) {
   EXPECT_THROW(gemm_trials(config, 1, true), UserError);
 }
 
+// Each layer in each of six micro-batches; only the gradient may be computed by engines of any bits.
+TEST(GemmTuningOfRuns, AttentionOfGpusInBf16HasAChoice) {
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
+  config.device = DeviceKind::cuda;
+  config.dtype = DType::bf16;
+  config.global_batch = 6;
+  config.micro_batch = 1;
+  for (const auto gradient : {execute::AttentionGradient::deterministic, execute::AttentionGradient::fastest}) {
+    config.attention_gradient = gradient;
+    const ResolvedRun run = resolve(config, 0);
+    const std::int64_t layers = run.config.model.layers;
+    std::int64_t forward = 0, backward = 0, evaluation = 0;
+    for (const RunAttention& attention : attention_of_run(run)) {
+      (attention.problem.backward ? backward : forward) += attention.step_tasks;
+      evaluation += attention.evaluation_tasks;
+      EXPECT_EQ(attention.problem.any_bits,
+                attention.problem.backward && gradient == execute::AttentionGradient::fastest);
+    }
+    EXPECT_EQ(forward, 6 * layers);
+    EXPECT_EQ(backward, 6 * layers);
+    EXPECT_EQ(evaluation, layers);
+  }
+  config.attention_gradient = execute::AttentionGradient::deterministic;
+  config.dtype = DType::f32;
+  EXPECT_TRUE(attention_of_run(resolve(config, 0)).empty());
+  config.device = DeviceKind::cpu;
+  config.dtype = DType::bf16;
+  EXPECT_TRUE(attention_of_run(resolve(config, 0)).empty());
+}
+
 /// For every product of a run a method that isn't the default, where it has one.
 execute::TunedGemms other_methods(RunConfig config) {
   fill_in(config, 0);

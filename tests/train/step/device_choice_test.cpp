@@ -102,5 +102,21 @@ TEST(DeviceChoice, OnTheCpuRanksAreThreadsOrProcesses) {
   }
 }
 
+TEST(DeviceChoice, OnlyProcessesShareCoresOut) {
+  RunConfig config = config_of(DeviceKind::cpu, Kind::automatic);
+  config.bind = Binding::cores;
+  const auto message = [&](Launched launched) {
+    return testing::message_of<UserError>([&] { check_communicator(config, launched); });
+  };
+  EXPECT_TRUE(testing::has_parts(message(Launched::as_threads), {"bind = cores with 4 ranks", "mpirun -np 4"}));
+  EXPECT_EQ(message(Launched::by_mpi), "");
+  EXPECT_EQ(message(Launched::over_tcp), "");
+  config.ranks = 1;
+  EXPECT_EQ(message(Launched::as_threads), "");
+  EXPECT_NE(binding_of(config), nullptr);
+  config.bind = Binding::automatic;
+  EXPECT_EQ(binding_of(config), nullptr) << "on CPUs";
+}
+
 }  // namespace
 }  // namespace weft::train

@@ -38,8 +38,8 @@ usual_seconds() {
     test) echo 50 ;;
     nccl) echo 120 ;;
     train-124m | cold-124m | checkpoints | machine) echo 30 ;;
-    keys-124m) echo 60 ;;
-    pairs) echo 70 ;;
+    keys-124m) echo 70 ;;
+    pairs) echo 75 ;;
     train-350m) echo 45 ;;
     train-774m) echo 65 ;;
     train-1558m | torch-774m) echo 80 ;;
@@ -146,15 +146,17 @@ json_values() {
 
 # tune SIZE FLAG...: tunes the products of a step and writes tuned.json.
 tune() {
-  local usual tuned
+  local usual tuned kind
   model_words "$1"
   shift
   "$weft" tune "${words[@]}" "$@" --rounds "$tune_rounds" --json -o tuned.json >tuned.txt
-  # Every product with how often a step computes it.
-  read -r usual tuned <<<"$(json_values default_ms chosen_ms tasks <tuned.txt |
-    awk '{ usual += $1 * $3; tuned += $2 * $3 } END { print usual + 0, tuned + 0 }')"
-  figure "products by default" "$usual" ms
-  figure "products tuned" "$tuned" ms
+  # Every product, and every attention, with how often a step computes it.
+  for kind in product attention; do
+    read -r usual tuned <<<"$(json_values default_ms chosen_ms tasks "$kind" <tuned.txt |
+      awk '{ usual += $1 * $3; tuned += $2 * $3 } END { print usual + 0, tuned + 0 }')"
+    figure "${kind/%product/products} by default" "$usual" ms
+    figure "${kind/%product/products} tuned" "$tuned" ms
+  done
 }
 
 # make_tokens SIZE: reads the shape, and makes the file of tokens where it is missing.
@@ -187,7 +189,7 @@ train_steps() {
 train_keys() {
   local size=$1 key plain median
   for key in "" --rewrites=fuse-residual --rewrites=fuse-bias-gradient --fuse-gelu=on --gpu-kernels=early-start \
-    --gpu-kernels=clustered-loss; do
+    --gpu-kernels=clustered-loss --attention-gradient=fastest; do
     train_steps "$size" --gemm-tuning auto --cuda-graph true ${key:+"$key"}
     median=$(median_step <run/metrics.jsonl)
     if [[ -z "$key" ]]; then

@@ -35,11 +35,12 @@ TEST(SharedCores, ComputeInTurns) {
   EXPECT_EQ(turns_of(wide, 3, 2).own, 1);
 }
 
-TEST(SharedCores, OfThisProcessAreRead) {
-  const AllowedCores own = allowed_cores(0), again = allowed_cores(1);
-  EXPECT_GE(own.cores, 1);
-  EXPECT_EQ(own.machine, again.machine);
-  EXPECT_EQ(own.which, again.which);
+TEST(SharedCores, AreDividedIntoThreads) {
+  const AllowedCores a{1, 10, 8}, b{1, 11, 4}, other_machine{2, 10, 8};
+  EXPECT_EQ(threads_for_all({a, a, other_machine, other_machine}), 4) << "ranks of another machine take nothing away";
+  EXPECT_EQ(threads_for_all({a, a, a}), 2);
+  EXPECT_EQ(threads_for_all({a, b}), 4) << "all ranks have as many";
+  EXPECT_EQ(threads_for_all({b, b, b, b, b}), 1);
 }
 
 }  // namespace

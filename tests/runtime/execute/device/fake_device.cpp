@@ -147,7 +147,7 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   void record(execute::DeviceEvent event, execute::DeviceStream stream) override {
-    const bool captured = capturing_ && at(stream).capturing;
+    const bool captured = capturing_ && at(stream).capturing && !events_[event.index()].timed;
     enqueue(stream, {Work::Kind::record, "record", {}, {}, event.index(), next_ticket(event.index())});
     if (captured) captured_events_.push_back(event.index());
     const std::lock_guard lock(events_mutex_);

@@ -41,15 +41,19 @@ std::string refusal(const std::string& text) {
   return testing::message_of<UserError>([&] { parse_gemm_tuning(text, "t.json"); });
 }
 
+std::string with_checksum(json document) {
+  document.erase("crc32c");
+  const std::string text = document.dump();
+  document["crc32c"] = Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
+  return document.dump();
+}
+
 /// A file with one change and a checksum that fits it.
 template <class Change>
 std::string changed(Change change) {
   json document = json::parse(to_json(table()));
   change(document);
-  document.erase("crc32c");
-  const std::string text = document.dump();
-  document["crc32c"] = Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
-  return document.dump();
+  return with_checksum(std::move(document));
 }
 
 TEST(GemmTuningFile, ProductsWithEpiloguesAreOthers) {
@@ -181,10 +185,7 @@ TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
     json document = json::parse(with("", 32));
     document["products"][product]["tf32"] = true;
     document["products"][product]["method"] = method;
-    document.erase("crc32c");
-    const std::string text = document.dump();
-    document["crc32c"] = Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
-    return document.dump();
+    return with_checksum(std::move(document));
   };
   const std::string method = "cublaslt " + digits;
   GemmProblem rounded = problem(128);
@@ -200,6 +201,42 @@ TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
        {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with(" tn", 32, "gelu")}) {
     EXPECT_TRUE(has_parts(refusal(refused), {"products[2].method is \"cublaslt 555", "nn, nt or tn", "weft tune"}));
   }
+}
+
+// A table of a machine without a GPU, as no GPU is needed to read and refuse it.
+TEST(GemmTuningFile, AttentionOfADevice) {
+  const AttentionProblem forward{3, 8, 4, 2, 8, {64, 64, 64, 32}},
+      backward{3, 8, 4, 2, 8, {64, 64, 64, 32, 32, 64, 64, 64}, true, true};
+  const TunedGemms tuned{device_tuning_machine(), 1,
+                         GemmTuning({}, std::nullopt, {{forward, {"eng1_k24=3"}}, {backward, {"eng7", false}}})};
+  const std::string text = to_json(tuned);
+  const TunedGemms read = parse_gemm_tuning(text, "t.json");
+  EXPECT_EQ(to_json(read), text);
+  EXPECT_EQ(read.machine, device_tuning_machine());
+  EXPECT_EQ(read.table.fingerprint(), tuned.table.fingerprint());
+  EXPECT_EQ(*table_of(std::make_shared<const TunedGemms>(read), PackedUnit::f32)->find(backward),
+            (AttentionMethod{"eng7", false}));
+  EXPECT_EQ(contents_of(read.table), "0 matrix products and 2 attention kernels");
+
+  const auto refused = [&](const auto& change) {
+    json document = json::parse(text);
+    change(document);
+    return refusal(with_checksum(std::move(document)));
+  };
+  EXPECT_EQ(refused([](json&) {}), "");
+  EXPECT_TRUE(has_parts(refused([](json& d) { d["attention_library"] = "cuDNN 1.2.3"; }), {"cuDNN 1.2.3"}));
+  EXPECT_NE(refused([](json& d) { d.erase("attention_library"); }), "");
+  const auto each = [&](const char* key, const json& value) {
+    return refused([&](json& d) { d["attention"][1][key] = value; });
+  };
+  EXPECT_NE(each("batch", 0), "");
+  EXPECT_NE(each("seq", "8"), "");
+  EXPECT_NE(each("backward", 1), "");
+  EXPECT_NE(each("strides", {1, 2}), "");
+  EXPECT_NE(each("method", "cudnn"), "");
+  EXPECT_NE(each("any_bits", false), "") << "an engine of any bits";
+  EXPECT_EQ(each("method", "weft"), "");
+  EXPECT_TRUE(has_parts(refused([](json& d) { d["attention"].push_back(d["attention"][0]); }), {"twice"}));
 }
 
 TEST(GemmTuningFile, FilesThatAreNone) {
@@ -261,6 +298,35 @@ TEST_F(GemmTuningCacheTest, MeasuresWhatTheFileLacks) {
   EXPECT_EQ(lines_.size(), 0U);
   EXPECT_EQ(again.table.choices().size(), 2U);
   EXPECT_EQ(again.table.fingerprint(), of_first.table.fingerprint());
+}
+
+TEST_F(GemmTuningCacheTest, KeepsAttentionBesideProducts) {
+  const std::vector<GemmProblem> products = {product(8)};
+  const std::vector<AttentionProblem> attention = {{3, 8, 4, 2, 8, {64, 64, 64, 32}},
+                                                   {3, 9, 4, 2, 8, {64, 64, 64, 32}}};
+  cache_.machine = device_tuning_machine();
+  const auto measure = [&](const GemmProblem& problem) {
+    measured_.push_back(problem.m);
+    return GemmTrial{problem, {}, *parse_gemm_method("cublaslt " + std::string(128, '5'))};
+  };
+  const auto measure_attention = [&](const AttentionProblem& problem) {
+    measured_.push_back(problem.seq);
+    return AttentionTrial{problem, {}, {"eng" + std::to_string(problem.seq)}};
+  };
+  const auto complete_with = [&](std::span<const AttentionProblem> some) {
+    measured_.clear();
+    return cache_.complete(
+        products, measure, [](const Status&) {}, some, measure_attention);
+  };
+  complete_with(std::span(attention).first(1));
+  EXPECT_EQ(measured_, (Sizes{8, 8}));
+  const TunedGemms both = complete_with(attention);
+  EXPECT_EQ(measured_, Sizes{9});
+  EXPECT_EQ(both.table.find(attention[0])->engine, "eng8");
+  EXPECT_EQ(both.table.find(attention[1])->engine, "eng9");
+  EXPECT_EQ(complete_with(std::span(attention).last(1)).table.attention().size(), 1U);
+  EXPECT_EQ(complete_with({}).table.attention().size(), 0U);
+  EXPECT_EQ(measured_, Sizes{});
 }
 
 TEST_F(GemmTuningCacheTest, ADamagedFileIsReplaced) {
